@@ -1,0 +1,69 @@
+/** What the process was given: argv, working directory, the variables we read. The only place that looks. */
+import { AshError } from "../base/errors.ts";
+import { ownUserId, readSymlink, readWhole } from "../base/files.ts";
+import type { RootEnvironment } from "../store/root.ts";
+
+export type OutputFormat = "human" | "json" | "brief";
+
+/** All words of the command line, ours first, byte for byte. */
+export function callerArgv(): Buffer[] {
+  const raw = readWhole(Buffer.from("/proc/self/cmdline"));
+  // Without /proc: the runtime's own view, in which bytes that are not UTF-8 are replaced.
+  if (raw === null) return [process.argv0, ...process.argv.slice(2)].map((word) => Buffer.from(word, "utf8"));
+  const words: Buffer[] = [];
+  for (let at = 0; at < raw.length; ) {
+    const end = raw.indexOf(0, at);
+    words.push(raw.subarray(at, end < 0 ? raw.length : end));
+    at = end < 0 ? raw.length : end + 1;
+  }
+  return words;
+}
+
+/** Absolute and physical. The runtime's string replaces bytes that are not UTF-8; then the kernel is asked. */
+export function callerCwd(): Buffer {
+  const cwd = process.cwd();
+  if (!cwd.includes("\uFFFD")) return Buffer.from(cwd, "utf8");
+  return readSymlink(Buffer.from("/proc/self/cwd")) ?? Buffer.from(cwd, "utf8");
+}
+
+/** `rootOption` is `--root`, which wins over ASH_ROOT. */
+export function rootEnvironment(cwd: Buffer, rootOption: string | null): RootEnvironment {
+  const variables = process.env;
+  const path = (text: string | undefined) => (text === undefined || text === "" ? null : Buffer.from(text, "utf8"));
+  const stateHome = path(variables.XDG_STATE_HOME);
+  return {
+    cwd,
+    given: path(rootOption ?? variables.ASH_ROOT),
+    home: path(variables.HOME) ?? passwdHome(),
+    stateHome: stateHome !== null && stateHome[0] === 0x2f ? stateHome : null,
+    temporary: path(variables.TMPDIR) ?? Buffer.from("/tmp"),
+    uid: ownUserId(),
+  };
+}
+
+/** The home directory of the passwd entry, for a caller without $HOME (cron-like environments). */
+function passwdHome(): Buffer | null {
+  const uid = String(ownUserId());
+  for (const line of readWhole(Buffer.from("/etc/passwd"))?.toString("utf8").split("\n") ?? []) {
+    const fields = line.split(":");
+    if (fields[2] === uid && fields[5]?.startsWith("/")) return Buffer.from(fields[5], "utf8");
+  }
+  return null;
+}
+
+/** ASH_FMT; empty counts as unset. Throws AshError `bad_environment` for anything else than its three values. */
+export function outputFormat(): OutputFormat {
+  const value = process.env.ASH_FMT ?? "";
+  if (value === "" || value === "human") return "human";
+  if (value === "json" || value === "brief") return value;
+  throw new AshError("bad_environment", `ASH_FMT is '${value}'`, { hint: "it is json, brief or human" });
+}
+
+export function searchPath(): string | null {
+  return process.env.PATH ?? null;
+}
+
+/** NO_COLOR, TERM=dumb and a stdout that is no terminal mean no colour. */
+export function wantsColor(stdoutIsTerminal: boolean): boolean {
+  return stdoutIsTerminal && (process.env.NO_COLOR ?? "") === "" && process.env.TERM !== "dumb";
+}

@@ -1,0 +1,24 @@
+/** One run as `ash` and `ashctl run` do it: the same executor, the same answer. */
+import { openPosixLauncher } from "../run/posix/posix-launcher.ts";
+import type { RunRequest } from "../run/request.ts";
+import { type RunContext, type RunResult, runCommand } from "../run/run.ts";
+import { rootChoices } from "../store/root.ts";
+import { VERSION } from "../version.ts";
+import { callerCwd, rootEnvironment, searchPath } from "./caller.ts";
+
+export async function execute(
+  request: RunRequest,
+  rootOption: string | null,
+  announce?: RunContext["announce"],
+): Promise<RunResult> {
+  const launcher = openPosixLauncher() ?? (await import("../run/portable/portable-launcher.ts")).openPortableLauncher();
+  const cwd = callerCwd();
+  return runCommand(request, {
+    launcher,
+    roots: rootChoices(rootEnvironment(cwd, rootOption)),
+    cwd,
+    searchPath: searchPath(),
+    version: VERSION,
+    ...(announce === undefined ? {} : { announce }),
+  });
+}

@@ -1,0 +1,82 @@
+/**
+ * The append-only account of a run, one JSON object a line. It may lag behind the stream files by FLUSH_MS, and never
+ * leads: an event is written after the bytes it tells of.
+ *
+ * The chunk events of a chatty run stay below the size of its output plus CHUNK_ALLOWANCE_BYTES: near that bound reads
+ * of one stream are merged across turns. Nothing is dropped.
+ */
+import { errorReason } from "../base/errors.ts";
+import { writeWhole } from "../base/files.ts";
+import type { ChunkEvent, Event } from "../evidence/event.ts";
+
+/** Leaves 24 KiB of the promised "output plus 64 KiB" to everything that is not a chunk. */
+const CHUNK_ALLOWANCE_BYTES = 40 * 1024;
+const FLUSH_BYTES = 16 * 1024;
+/** How long an event may wait in memory. */
+export const FLUSH_MS = 3;
+/** Chunk events kept in memory as well: enough for any quickview. */
+const KEPT_CHUNKS = 4096;
+
+type Stream = ChunkEvent["stream"];
+
+export class Journal {
+  /** The errno of the write that failed; the journal ends there. */
+  failure: string | null = null;
+  /** The first chunk events, for a view without a second read. */
+  readonly kept: ChunkEvent[] = [];
+  readonly #fd: number;
+  #text = "";
+  #chunkBytes = 0;
+  #outputBytes = 0;
+  #pending: ChunkEvent[] = [];
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  /** Appends an event behind all chunks observed before it. */
+  append(event: Event): void {
+    for (const chunk of this.#pending) this.#write(chunk);
+    this.#pending = [];
+    this.#text += `${JSON.stringify(event)}\n`;
+  }
+
+  chunk(stream: Stream, offset: number, bytes: number, elapsedNs: number): void {
+    this.#outputBytes += bytes;
+    const open = this.#pending.find((chunk) => chunk.stream === stream);
+    if (open === undefined) {
+      this.#pending.push({ type: "chunk", elapsed_ns: elapsedNs, stream, offset, bytes });
+    } else {
+      open.bytes += bytes;
+      open.chunks = (open.chunks ?? 1) + 1;
+      open.elapsed_last_ns = elapsedNs;
+    }
+    while (this.#pending.length > 0 && this.#chunkBytes + 160 < this.#outputBytes + CHUNK_ALLOWANCE_BYTES) {
+      this.#write(this.#pending.shift()!);
+    }
+    if (this.#text.length > FLUSH_BYTES) this.flush();
+  }
+
+  get hasUnwritten(): boolean {
+    return this.#text.length > 0;
+  }
+
+  flush(): void {
+    if (this.#text.length === 0) return;
+    const bytes = Buffer.from(this.#text, "utf8");
+    this.#text = "";
+    if (this.failure !== null) return;
+    try {
+      writeWhole(this.#fd, bytes);
+    } catch (error) {
+      this.failure = errorReason(error);
+    }
+  }
+
+  #write(chunk: ChunkEvent): void {
+    if (this.kept.length < KEPT_CHUNKS) this.kept.push(chunk);
+    const line = `${JSON.stringify(chunk)}\n`;
+    this.#chunkBytes += line.length;
+    this.#text += line;
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * The launcher for platforms without FFI, on Bun.spawn. What it cannot hand on is listed in docs/limits of the README:
+ * ignored signals, descriptors from 3 up, arguments that are not UTF-8, the soft limit of open descriptors.
+ */
+
+import { decodeUtf8 } from "../../base/bytes.ts";
+import { AshError, isErrno } from "../../base/errors.ts";
+import type { Child, ChildEvents, Launcher, LaunchRequest, Loop, OutputStream, Started, Timer } from "../launcher.ts";
+import { interpretWithSh } from "../program-lookup.ts";
+import { Timers } from "../timers.ts";
+
+/** The longest wait: the runtime's timers take 32 bits of milliseconds. */
+const MAX_WAIT_MS = 2 ** 30;
+
+export function openPortableLauncher(): Launcher {
+  // A caller that ignores SIGCHLD would make the kernel discard the exit status; a listener undoes that.
+  if (process.platform !== "win32") process.on("SIGCHLD", () => {});
+  return new PortableLauncher();
+}
+
+class PortableLoop implements Loop {
+  readonly #timers = new Timers();
+  #ready: (() => void)[] = [];
+  #wake: (() => void) | null = null;
+
+  after(ms: number, action: () => void): Timer {
+    return this.#timers.after(ms, action);
+  }
+
+  /** Hands an observation to the next turn. */
+  post(action: () => void): void {
+    this.#ready.push(action);
+    this.#wake?.();
+  }
+
+  async turn(): Promise<void> {
+    if (this.#ready.length === 0) await this.#wait(this.#timers.untilNext());
+    const ready = this.#ready;
+    this.#ready = [];
+    for (const action of ready) action();
+    this.#timers.run();
+  }
+
+  #wait(ms: number | null): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(done, Math.min(ms ?? MAX_WAIT_MS, MAX_WAIT_MS));
+      const self = this;
+      this.#wake = done;
+      function done() {
+        clearTimeout(timer);
+        self.#wake = null;
+        resolve();
+      }
+    });
+  }
+}
+
+class PortableLauncher implements Launcher {
+  readonly name = "portable";
+  readonly loop = new PortableLoop();
+  /** The runtime opens /dev/null in place of closed descriptors; here they cannot be told apart. */
+  readonly closed: readonly number[] = [];
+
+  start(request: LaunchRequest, events: ChildEvents): Started {
+    try {
+      return { kind: "started", child: this.#spawn(request.argv, request, events) };
+    } catch (error) {
+      if (!isErrno(error)) throw error;
+      const argv = error.code === "ENOEXEC" ? interpretWithSh(request) : null;
+      if (argv !== null) return { kind: "started", child: this.#spawn(argv, request, events) };
+      if (error.code === "EMFILE") throw new AshError("cannot_capture", "no pipe could be made: too many open files");
+      return { kind: "failed", errno: error.code };
+    }
+  }
+
+  #spawn(argv: readonly Uint8Array[], request: LaunchRequest, events: ChildEvents): Child {
+    const { loop } = this;
+    const text = (bytes: Uint8Array) => decodeUtf8(bytes) ?? Buffer.from(bytes).toString("utf8");
+    const child = Bun.spawn(argv.map(text), {
+      stdio: ["inherit", "pipe", "pipe"],
+      ...(request.cwd === null ? {} : { cwd: text(request.cwd) }),
+      ...(request.environment === null ? {} : { env: changedEnvironment(request.environment) }),
+    });
+    const readers = new Map<OutputStream, ReadableStreamDefaultReader<Uint8Array>>();
+    for (const stream of ["stdout", "stderr"] as const) {
+      const reader = child[stream].getReader() as unknown as ReadableStreamDefaultReader<Uint8Array>;
+      readers.set(stream, reader);
+      void pump(reader, stream, loop, events, () => readers.has(stream));
+    }
+    void child.exited.then(() => {
+      const usage = child.resourceUsage();
+      const signal = child.signalCode;
+      loop.post(() =>
+        events.exit({
+          exit:
+            signal === null
+              ? { kind: "code", code: child.exitCode ?? 0, signal: null }
+              : { kind: "signal", code: null, signal: typeof signal === "number" ? `SIG${signal}` : signal },
+          userMs: Number(usage?.cpuTime.user ?? 0) / 1000,
+          systemMs: Number(usage?.cpuTime.system ?? 0) / 1000,
+          maxRssBytes: usage?.maxRSS ?? null,
+        }),
+      );
+    });
+    return {
+      pid: child.pid,
+      // The runtime reads ahead: what has arrived is delivered by the next turns.
+      drain: () => {},
+      release(stream) {
+        const reader = readers.get(stream);
+        readers.delete(stream);
+        void reader?.cancel();
+      },
+    };
+  }
+}
+
+async function pump(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  stream: OutputStream,
+  loop: PortableLoop,
+  events: ChildEvents,
+  isWanted: () => boolean,
+): Promise<void> {
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || !isWanted()) break;
+      await new Promise<void>((resolve) =>
+        loop.post(() => {
+          events.chunk(stream, value);
+          resolve();
+        }),
+      );
+    }
+    if (isWanted()) loop.post(() => events.end(stream, null));
+  } catch (error) {
+    if (isWanted()) loop.post(() => events.end(stream, isErrno(error) ? error.code : "EIO"));
+  }
+}
+
+function changedEnvironment(change: NonNullable<LaunchRequest["environment"]>): Record<string, string> {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(process.env)) {
+    if (value !== undefined && !change.unset.has(name)) environment[name] = value;
+  }
+  for (const [name, value] of change.set) environment[name] = Buffer.from(value).toString("utf8");
+  return environment;
+}

@@ -1,0 +1,90 @@
+/**
+ * Looks at the process tree from time to time: the first time after FIRST_MS, then at growing intervals up to a
+ * second. A run of any length gives at most about 2,000 samples.
+ */
+import type { Measure } from "../evidence/receipt.ts";
+import type { Loop, Timer } from "./launcher.ts";
+import { MS_PER_TICK, readMemory, readTree } from "./process-tree.ts";
+
+const FIRST_MS = 2;
+const LONGEST_MS = 1000;
+/** After this many samples the interval doubles, and again after every further quarter. */
+const STRETCH_AFTER = 1000;
+const MAX_SAMPLES = 2000;
+
+export interface Sample {
+  processes: number;
+  threads: number;
+  rss_bytes: number;
+  peak_bytes: number | null;
+  cpu_ms: number;
+}
+
+export class Sampler {
+  readonly #loop: Loop;
+  readonly #fixedMs: number | null;
+  readonly #onSample: (sample: Sample) => void;
+  #timer: Timer | null = null;
+  #count = 0;
+  #intervalMs = FIRST_MS;
+  #processPeak: number | null = null;
+  #treePeak: number | null = null;
+
+  constructor(loop: Loop, fixedMs: number | null, onSample: (sample: Sample) => void) {
+    this.#loop = loop;
+    this.#fixedMs = fixedMs;
+    this.#onSample = onSample;
+  }
+
+  start(): void {
+    this.#timer = this.#loop.after(this.#fixedMs ?? FIRST_MS, () => this.#tick());
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
+
+  /** Highest VmHWM of one process that was seen; null without a sample. */
+  get processPeakBytes(): number | null {
+    return this.#processPeak;
+  }
+
+  treeMeasure(): Measure {
+    if (this.#treePeak === null) return { value: null, quality: "unavailable", source: null };
+    return { value: this.#treePeak, quality: "sampled", source: "VmRSS" };
+  }
+
+  #tick(): void {
+    this.#take();
+    this.#count += 1;
+    if (this.#count >= MAX_SAMPLES) return;
+    this.#timer = this.#loop.after(this.#nextInterval(), () => this.#tick());
+  }
+
+  #nextInterval(): number {
+    const stretch = this.#count < STRETCH_AFTER ? 1 : 2 ** (1 + Math.floor((this.#count - STRETCH_AFTER) / 250));
+    if (this.#fixedMs !== null) return this.#fixedMs * stretch;
+    this.#intervalMs = Math.min(LONGEST_MS, this.#intervalMs * 2);
+    return this.#intervalMs * stretch;
+  }
+
+  #take(): void {
+    const tree = readTree().filter((process) => process.state !== "Z");
+    if (tree.length === 0) return;
+    const sample: Sample = { processes: tree.length, threads: 0, rss_bytes: 0, peak_bytes: null, cpu_ms: 0 };
+    for (const process of tree) {
+      sample.threads += process.threads;
+      sample.cpu_ms += process.cpuTicks * MS_PER_TICK;
+      const memory = readMemory(process.pid);
+      if (memory === null) continue;
+      sample.rss_bytes += memory.rssBytes;
+      sample.peak_bytes = Math.max(sample.peak_bytes ?? 0, memory.peakBytes);
+    }
+    if (sample.peak_bytes !== null) {
+      this.#processPeak = Math.max(this.#processPeak ?? 0, sample.peak_bytes);
+      this.#treePeak = Math.max(this.#treePeak ?? 0, sample.rss_bytes);
+    }
+    this.#onSample(sample);
+  }
+}

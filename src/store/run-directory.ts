@@ -1,0 +1,164 @@
+/**
+ * The directory of one run: created before the child starts, published by one rename when everything in it is final.
+ * docs/store.md has the invariants and the write order that these functions keep.
+ */
+import { isErrno } from "../base/errors.ts";
+import {
+  closeFile,
+  createFile,
+  linkState,
+  makeDirectories,
+  makeDirectory,
+  makeReadOnly,
+  makeSymlink,
+  ownUserId,
+  pathExists,
+  readSymlink,
+  readWhole,
+  removeLeftover,
+  renameFile,
+  writeWhole,
+} from "../base/files.ts";
+import { FILES } from "../evidence/names.ts";
+import { artifactsPath, type Group, join, LATEST, runPath } from "./layout.ts";
+import type { RootChoice } from "./root.ts";
+import { isRunId, suffixOf } from "./run-id.ts";
+
+export interface RunDirectory {
+  root: Buffer;
+  path: Buffer;
+  group: Group;
+  runId: string;
+  /** The group's last finalized run when this one was created. */
+  previousId: string | null;
+  stdout: number;
+  stderr: number;
+  events: number;
+}
+
+/** Creates the run's directory and its three growing files. Throws the system's error when the root cannot take it. */
+export function createRunDirectory(choice: RootChoice, group: Group, runId: string): RunDirectory {
+  const { root } = choice;
+  if (choice.reason === "temporary") claimTemporaryPlace(root);
+  const path = runPath(root, group, runId);
+  prepareDirectories(root, group);
+  makeDirectory(path, 0o700);
+  const opened: number[] = [];
+  try {
+    for (const name of [FILES.stdout, FILES.stderr, FILES.events]) opened.push(createFile(join(path, name), 0o600));
+  } catch (error) {
+    for (const fd of opened) closeFile(fd);
+    throw error;
+  }
+  const [stdout, stderr, events] = opened as [number, number, number];
+  return { root, path, group, runId, previousId: latestOf(root, group), stdout, stderr, events };
+}
+
+/** Makes what is missing above the run. Nothing below the root may be a symlink: one is refused, not followed. */
+function prepareDirectories(root: Buffer, group: Group): void {
+  const levels = [
+    artifactsPath(root),
+    join(root, "artifacts", group.executable),
+    join(root, "artifacts", group.executable, group.invocation),
+  ];
+  for (const path of levels) {
+    const state = linkState(path);
+    if (state === null) {
+      if (path === levels[0]) prepareRoot(root);
+      makeSharedDirectory(path);
+    } else if (state.kind !== "directory") {
+      throw Object.assign(new Error("not a directory of the store"), {
+        code: state.kind === "symlink" ? "ELOOP" : "ENOTDIR",
+      });
+    }
+  }
+}
+
+/** Another run may make the same directory in the same moment. */
+function makeSharedDirectory(path: Buffer): void {
+  try {
+    makeDirectory(path, 0o700);
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error;
+  }
+}
+
+/** In a directory that everyone may write to, ours must be ours: no link, our user's, closed to others. */
+function claimTemporaryPlace(root: Buffer): void {
+  const shared = root.subarray(0, root.lastIndexOf(0x2f));
+  makeDirectories(shared, 0o700);
+  const state = linkState(shared);
+  if (state?.kind !== "directory" || state.uid !== ownUserId() || (state.mode & 0o077) !== 0) {
+    throw Object.assign(new Error("not ours"), { code: "EPERM" });
+  }
+}
+
+/** Makes the root with the two files that keep it out of version control and of backups. */
+function prepareRoot(root: Buffer): void {
+  makeDirectories(root, 0o700);
+  const files = [
+    [".gitignore", "*\n"],
+    [
+      "CACHEDIR.TAG",
+      "Signature: 8a477f597d28d172789f06886806bc55\n# Records of commands, kept by agent-shell. See https://bford.info/cachedir/\n",
+    ],
+  ] as const;
+  for (const [name, text] of files) {
+    if (pathExists(join(root, name))) continue;
+    const temporary = `${name}-${process.pid}.tmp`;
+    const fd = createFile(join(root, temporary), 0o600);
+    writeWhole(fd, Buffer.from(text));
+    closeFile(fd);
+    renameFile(join(root, temporary), join(root, name));
+  }
+}
+
+function latestOf(root: Buffer, group: Group): string | null {
+  const name = readSymlink(join(root, "artifacts", group.executable, group.invocation, LATEST))?.toString("latin1");
+  return name !== undefined && isRunId(name) ? name : null;
+}
+
+/** The text of the previous run's receipt, or null when there is none to read. */
+export function readPreviousReceipt(run: RunDirectory): string | null {
+  if (run.previousId === null) return null;
+  const directory = runPath(run.root, run.group, run.previousId);
+  if (linkState(directory)?.kind !== "directory") return null;
+  return readWhole(join(directory, FILES.receipt))?.toString("utf8") ?? null;
+}
+
+/** Ends the growth of a stream or journal file: read-only from here on. */
+export function sealFile(fd: number): void {
+  makeReadOnly(fd);
+  closeFile(fd);
+}
+
+/** Makes the run final: the receipt appears whole, under its name, in one step. */
+export function publishReceipt(run: RunDirectory, text: string): void {
+  const temporary = join(run.path, ".receipt.json.tmp");
+  try {
+    const fd = createFile(temporary, 0o400);
+    try {
+      writeWhole(fd, Buffer.from(text, "utf8"));
+    } finally {
+      closeFile(fd);
+    }
+    renameFile(temporary, join(run.path, FILES.receipt));
+  } catch (error) {
+    removeLeftover(temporary);
+    throw error;
+  }
+}
+
+/** Points the group's `latest` at this run. A failure costs only the convenience of the link. */
+export function pointLatest(run: RunDirectory): boolean {
+  const group = join(run.root, "artifacts", run.group.executable, run.group.invocation);
+  const temporary = join(group, `.latest-${suffixOf(run.runId)}.tmp`);
+  try {
+    makeSymlink(run.runId, temporary);
+    renameFile(temporary, join(group, LATEST));
+    return true;
+  } catch {
+    removeLeftover(temporary);
+    return false;
+  }
+}
