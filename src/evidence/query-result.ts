@@ -21,7 +21,7 @@ export const QueryResultSchema = z.strictObject({
   run_id: RunIdSchema.nullable(),
   source: z.string(),
   items: z.array(QueryItemSchema),
-  totals: z.strictObject({ items: z.int().min(0).nullable(), bytes: z.int().min(0) }),
+  totals: z.strictObject({ items: z.int().min(0), bytes: z.int().min(0) }),
   bound: z.enum(["items", "bytes", "time"]).nullable().describe("Which bound cut the answer"),
   cursor: z.string().nullable(),
   next: z.array(z.string()).nullable(),
