@@ -32,6 +32,8 @@ try {
       outfile: ash,
       // A signed Mach-O image does not survive a changed byte, so only Linux gets the inert runtime.
       ...(process.platform === "linux" && { executablePath: inertRuntime(join(root, ".bootstrap")) }),
+      // A start runs most code once: compiling it costs 0.5 ms. Whoever stays longer calls Bun.unsafe.setJITPolicy(1).
+      jitPolicy: 100,
       autoloadDotenv: false,
       autoloadBunfig: false,
       autoloadTsconfig: false,

@@ -1,7 +1,7 @@
 /** `ash PROGRAM [ARG ...]`: no options of its own, so that every word after the program is the child's. */
 import { AshError } from "./base/errors.ts";
 import { EXIT_BROKER } from "./base/exit-codes.ts";
-import { outputFormat } from "./cli/caller.ts";
+import { callerLimits, outputFormat } from "./cli/caller.ts";
 import { execute } from "./cli/execute.ts";
 import { writeAll } from "./cli/output.ts";
 import { printCompletion } from "./cli/print-completion.ts";
@@ -44,7 +44,7 @@ export async function main(words: readonly Buffer[]): Promise<number> {
         hint: "for a shell: /bin/sh; for options: ashctl run [OPTIONS] -- PROGRAM",
       });
     }
-    const { completion, exitCode } = await execute(plainRequest(words), null);
+    const { completion, exitCode } = await execute(plainRequest(words, callerLimits()), null);
     printCompletion(completion, format);
     return exitCode;
   } catch (error) {

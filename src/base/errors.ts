@@ -13,7 +13,6 @@ export const ERROR_CODES = [
   "evidence_missing",
   "evidence_corrupt",
   "store_unavailable",
-  "cannot_capture",
   "write_failed",
   "internal",
 ] as const;

@@ -21,7 +21,6 @@ export const EXIT_BY_ERROR = {
   evidence_missing: 3,
   evidence_corrupt: 3,
   store_unavailable: 3,
-  cannot_capture: EXIT_BROKER,
   write_failed: 1,
   internal: 70,
 } as const satisfies Record<ErrorCode, number>;

@@ -25,6 +25,7 @@ const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const AT_EMPTY_PATH = 0x1000;
 const STATX_BASIC_STATS = 0x7ff;
+const FALLOC_FL_KEEP_SIZE = 1;
 const SYS_GETDENTS64 = ARM ? 61 : 217;
 
 function systemError(code: string, operation: string): Error {
@@ -36,7 +37,7 @@ function failed(operation: string): never {
 }
 
 /** Creates a file that must not exist yet, open for writing. Never through a symlink. */
-export function createFile(path: Uint8Array, mode: number): number {
+export function createFile(path: Uint8Array | string, mode: number): number {
   if (libc === null) {
     const { constants: c, openSync } = nodeFs();
     return openSync(Buffer.from(path), c.O_WRONLY | c.O_CREAT | c.O_EXCL | (c.O_NOFOLLOW ?? 0), mode);
@@ -73,20 +74,49 @@ export function writeWhole(fd: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeOnce(fd, at === 0 ? bytes : bytes.subarray(at));
 }
 
+/** A small file of /proc as text, by one read: its one record comes whole. Null when it cannot be read. */
+export function readProcText(path: string): string | null {
+  if (libc === null) return readWhole(path)?.toString("latin1") ?? null;
+  const fd = libc.open(cString(path), O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return null;
+  const count = libc.read(fd, SCRATCH, SCRATCH.length);
+  libc.close(fd);
+  return count < 0 ? null : SCRATCH_TEXT.toString("latin1", 0, count);
+}
+
+/** How many entries of /proc are processes; null when it cannot be listed. */
+export function countProcesses(): number | null {
+  if (libc === null) return listDirectory("/proc")?.filter((name) => name[0]! >= "1" && name[0]! <= "9").length ?? null;
+  const fd = libc.open(cString("/proc"), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0) return null;
+  let processes = 0;
+  for (;;) {
+    const count = libc.syscall(SYS_GETDENTS64, fd, SCRATCH, SCRATCH.length, 0);
+    if (count <= 0) {
+      libc.close(fd);
+      return count < 0 ? null : processes;
+    }
+    for (let at = 0; at < count; at += SCRATCH[at + 16]! | (SCRATCH[at + 17]! << 8)) {
+      const first = SCRATCH[at + 19]!;
+      if (first >= 0x31 && first <= 0x39) processes += 1;
+    }
+  }
+}
+
 /**
  * The content of a file that is no symlink, or null when it cannot be read. For small
  * files and /proc: everything is held in memory.
  */
-export function readWhole(path: Uint8Array): Buffer | null {
+export function readWhole(path: Uint8Array | string): Buffer | null {
   return readUpTo(path, Number.POSITIVE_INFINITY);
 }
 
 /** The first `bytes` of a file, or fewer where it is shorter; null when it cannot be read. */
-export function readHead(path: Uint8Array, bytes: number): Buffer | null {
+export function readHead(path: Uint8Array | string, bytes: number): Buffer | null {
   return readUpTo(path, bytes);
 }
 
-function readUpTo(path: Uint8Array, limit: number): Buffer | null {
+function readUpTo(path: Uint8Array | string, limit: number): Buffer | null {
   if (libc === null) {
     try {
       const whole = nodeFs().readFileSync(Buffer.from(path));
@@ -109,9 +139,10 @@ function readUpTo(path: Uint8Array, limit: number): Buffer | null {
 }
 
 const SCRATCH = new Uint8Array(new ArrayBuffer(32 * 1024));
+const SCRATCH_TEXT = Buffer.from(SCRATCH.buffer);
 
 /** Makes one directory. Throws EEXIST when there is something already. */
-export function makeDirectory(path: Uint8Array, mode: number): void {
+export function makeDirectory(path: Uint8Array | string, mode: number): void {
   if (libc === null) nodeFs().mkdirSync(Buffer.from(path), { mode });
   else if (libc.mkdir(cString(path), mode) !== 0) failed("mkdir");
 }
@@ -130,18 +161,18 @@ export function makeDirectories(path: Uint8Array, mode: number): void {
   }
 }
 
-export function renameFile(from: Uint8Array, to: Uint8Array): void {
+export function renameFile(from: Uint8Array | string, to: Uint8Array | string): void {
   if (libc === null) nodeFs().renameSync(Buffer.from(from), Buffer.from(to));
   else if (libc.rename(cString(from), cString(to)) !== 0) failed("rename");
 }
 
-export function makeSymlink(target: string, path: Uint8Array): void {
+export function makeSymlink(target: string, path: Uint8Array | string): void {
   if (libc === null) nodeFs().symlinkSync(target, Buffer.from(path));
   else if (libc.symlink(cString(Buffer.from(target)), cString(path)) !== 0) failed("symlink");
 }
 
 /** Removes a file; that there is none is no failure, and neither is anything else: for leftovers only. */
-export function removeLeftover(path: Uint8Array): void {
+export function removeLeftover(path: Uint8Array | string): void {
   if (libc !== null) {
     libc.unlink(cString(path));
     return;
@@ -154,7 +185,7 @@ export function removeLeftover(path: Uint8Array): void {
 }
 
 /** What a symlink points to, or null when the path is none. */
-export function readSymlink(path: Uint8Array): Buffer | null {
+export function readSymlink(path: Uint8Array | string): Buffer | null {
   if (libc === null) {
     try {
       return nodeFs().readlinkSync(Buffer.from(path), { encoding: "buffer" });
@@ -166,17 +197,44 @@ export function readSymlink(path: Uint8Array): Buffer | null {
   return count < 0 ? null : Buffer.from(SCRATCH.subarray(0, count));
 }
 
+/** Reserves room behind the end of an open file. Throws ENOSPC and EDQUOT; a file system that cannot reserve is content. */
+export function reserveSpace(fd: number, bytes: number): void {
+  if (libc === null || libc.fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) === 0) return;
+  const code = lastErrno(libc);
+  if (code === "ENOSPC" || code === "EDQUOT") throw systemError(code, "fallocate");
+}
+
+/** Bytes that an ordinary user may still write to the file system of an open file; null when it does not say. */
+export function freeBytes(fd: number): number | null {
+  if (libc === null) return null;
+  const state = new BigInt64Array(new ArrayBuffer(128));
+  if (libc.fstatfs(fd, state) !== 0) return null;
+  // struct statfs: type, block size, blocks, free blocks, available blocks.
+  return Number(state[1]!) * Number(state[4]!);
+}
+
+/** Gives back what is reserved behind the end of an open file. */
+export function cutToSize(fd: number): void {
+  const size = libc === null ? null : (descriptorState(fd)?.size ?? null);
+  if (libc !== null && size !== null) libc.ftruncate(fd, size);
+}
+
+/** Removes a directory of ours that is empty; for leftovers only. */
+export function removeEmptyDirectory(path: Uint8Array | string): void {
+  if (libc !== null) libc.rmdir(cString(path));
+}
+
 export function makeReadOnly(fd: number): void {
   if (libc === null) nodeFs().fchmodSync(fd, 0o400);
   else if (libc.fchmod(fd, 0o400) !== 0) failed("fchmod");
 }
 
-export function pathExists(path: Uint8Array): boolean {
+export function pathExists(path: Uint8Array | string): boolean {
   return libc === null ? nodeFs().existsSync(Buffer.from(path)) : libc.access(cString(path), 0) === 0;
 }
 
 /** Names in a directory without `.` and `..`, or null when it cannot be listed. */
-export function listDirectory(path: Uint8Array): string[] | null {
+export function listDirectory(path: Uint8Array | string): string[] | null {
   if (libc === null) {
     try {
       return nodeFs().readdirSync(Buffer.from(path));
@@ -187,16 +245,15 @@ export function listDirectory(path: Uint8Array): string[] | null {
   const fd = libc.open(cString(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (fd < 0) return null;
   const names: string[] = [];
-  const buffer = Buffer.from(SCRATCH.buffer);
   for (;;) {
-    const count = libc.syscall(SYS_GETDENTS64, fd, SCRATCH, SCRATCH.length);
+    const count = libc.syscall(SYS_GETDENTS64, fd, SCRATCH, SCRATCH.length, 0);
     if (count <= 0) {
       libc.close(fd);
       return count < 0 ? null : names;
     }
     // struct linux_dirent64: inode 8, offset 8, record length 2, type 1, name with NUL.
-    for (let at = 0; at < count; at += buffer.readUInt16LE(at + 16)) {
-      const name = buffer.toString("utf8", at + 19, buffer.indexOf(0, at + 19));
+    for (let at = 0; at < count; at += SCRATCH_TEXT.readUInt16LE(at + 16)) {
+      const name = SCRATCH_TEXT.toString("utf8", at + 19, SCRATCH_TEXT.indexOf(0, at + 19));
       if (name !== "." && name !== "..") names.push(name);
     }
   }
@@ -214,12 +271,12 @@ export interface FileState {
 }
 
 /** The state of what `path` names, symlinks followed; null when there is nothing. */
-export function fileState(path: Uint8Array): FileState | null {
+export function fileState(path: Uint8Array | string): FileState | null {
   return stateOf(AT_FDCWD, path, 0);
 }
 
 /** The state of `path` itself; null when there is nothing. */
-export function linkState(path: Uint8Array): FileState | null {
+export function linkState(path: Uint8Array | string): FileState | null {
   return stateOf(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -228,23 +285,24 @@ export function descriptorState(fd: number): FileState | null {
   return stateOf(fd, new Uint8Array(0), AT_EMPTY_PATH);
 }
 
-function stateOf(fd: number, path: Uint8Array, flags: number): FileState | null {
+function stateOf(fd: number, path: Uint8Array | string, flags: number): FileState | null {
   if (libc === null) return nodeStateOf(fd, path, flags);
   if (libc.statx(fd, cString(path), flags, STATX_BASIC_STATS, STATX) !== 0) return null;
-  const field = new DataView(STATX.buffer);
-  const mode = field.getUint16(28, true);
+  const mode = STATX_16[14]!;
   return {
     kind: KINDS[mode >> 12] ?? "other",
     mode: mode & 0o7777,
-    uid: field.getUint32(20, true),
-    size: Number(field.getBigUint64(40, true)),
-    major: field.getUint32(128, true),
-    minor: field.getUint32(132, true),
+    uid: STATX_32[5]!,
+    size: STATX_32[10]! + STATX_32[11]! * 2 ** 32,
+    major: STATX_32[32]!,
+    minor: STATX_32[33]!,
   };
 }
 
 /** struct statx has one layout on every architecture. */
 const STATX = memory(256);
+const STATX_16 = new Uint16Array(STATX.buffer);
+const STATX_32 = new Uint32Array(STATX.buffer);
 const KINDS: Record<number, FileState["kind"]> = {
   1: "fifo",
   2: "character",
@@ -254,7 +312,7 @@ const KINDS: Record<number, FileState["kind"]> = {
   12: "socket",
 };
 
-function nodeStateOf(fd: number, path: Uint8Array, flags: number): FileState | null {
+function nodeStateOf(fd: number, path: Uint8Array | string, flags: number): FileState | null {
   const fs = nodeFs();
   try {
     const stat =

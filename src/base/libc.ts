@@ -17,6 +17,10 @@ const SYMBOLS = {
   symlink: { args: ["ptr", "ptr"], returns: "i32" },
   unlink: { args: ["ptr"], returns: "i32" },
   readlink: { args: ["ptr", "ptr", "u64"], returns: "i32" },
+  fallocate: { args: ["i32", "i32", "i64", "i64"], returns: "i32" },
+  fstatfs: { args: ["i32", "ptr"], returns: "i32" },
+  ftruncate: { args: ["i32", "i64"], returns: "i32" },
+  rmdir: { args: ["ptr"], returns: "i32" },
   fchmod: { args: ["i32", "i32"], returns: "i32" },
   access: { args: ["ptr", "i32"], returns: "i32" },
   statx: { args: ["i32", "ptr", "i32", "u32", "ptr"], returns: "i32" },
@@ -27,16 +31,24 @@ const SYMBOLS = {
   posix_spawnp: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
   posix_spawn_file_actions_init: { args: ["ptr"], returns: "i32" },
   posix_spawn_file_actions_adddup2: { args: ["ptr", "i32", "i32"], returns: "i32" },
+  posix_spawn_file_actions_addopen: { args: ["ptr", "i32", "ptr", "i32", "i32"], returns: "i32" },
+  posix_spawn_file_actions_addclose: { args: ["ptr", "i32"], returns: "i32" },
   posix_spawn_file_actions_addchdir_np: { args: ["ptr", "ptr"], returns: "i32" },
   posix_spawnattr_init: { args: ["ptr"], returns: "i32" },
   posix_spawnattr_setflags: { args: ["ptr", "i16"], returns: "i32" },
+  posix_spawnattr_setsigmask: { args: ["ptr", "ptr"], returns: "i32" },
   posix_spawnattr_setsigdefault: { args: ["ptr", "ptr"], returns: "i32" },
+  clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
   wait4: { args: ["i32", "ptr", "i32", "ptr"], returns: "i32" },
-  signal: { args: ["i32", "ptr"], returns: "ptr" },
+  sigaction: { args: ["i32", "ptr", "ptr"], returns: "i32" },
+  kill: { args: ["i32", "i32"], returns: "i32" },
+  mmap: { args: ["ptr", "u64", "i32", "i32", "i32", "i64"], returns: "ptr" },
+  memcpy: { args: ["ptr", "ptr", "u64"], returns: "ptr" },
+  mprotect: { args: ["ptr", "u64", "i32"], returns: "i32" },
   prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
   prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
   getppid: { args: [], returns: "i32" },
-  syscall: { args: ["i64", "i64", "ptr", "i64"], returns: "i32" },
+  syscall: { args: ["i64", "i64", "ptr", "i64", "i64"], returns: "i32" },
 } as const;
 
 export type Libc = ReturnType<typeof dlopen<typeof SYMBOLS>>["symbols"];
@@ -68,7 +80,8 @@ export function integers(count: number): Int32Array {
 }
 
 /** A NUL-terminated copy. */
-export function cString(bytes: Uint8Array): Uint8Array {
+export function cString(bytes: Uint8Array | string): Uint8Array {
+  if (typeof bytes === "string") return Buffer.from(`${bytes}\0`);
   const copy = memory(bytes.length + 1);
   copy.set(bytes);
   return copy;
@@ -90,9 +103,18 @@ export function cStringArray(strings: readonly Uint8Array[]): { pointers: BigUin
   return { pointers, bytes };
 }
 
+/** CLOCK_MONOTONIC in nanoseconds: comparable between processes, unlike the runtime's clock. */
+export function monotonicClockNs(c: Libc): number {
+  const time = new BigInt64Array(new ArrayBuffer(16));
+  c.clock_gettime(CLOCK_MONOTONIC, time);
+  return Number(time[0]! * 1_000_000_000n + time[1]!);
+}
+
+const CLOCK_MONOTONIC = 1;
+
 /** The address of C's `environ`: the caller's environment byte for byte, duplicates and odd names included. */
 export function environAddress(c: Libc): number {
-  return read.ptr(c.dlsym(null, cString(Buffer.from("environ"))) as never, 0);
+  return read.ptr(c.dlsym(null, cString("environ")) as never, 0);
 }
 
 /** The entries of a NULL-terminated array of C strings. */

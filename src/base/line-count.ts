@@ -2,30 +2,30 @@
 export class LineCounter {
   /** Line feeds so far. */
   count = 0;
-  #dense = false;
-  #words: Int32Array | null = null;
-  #lastByte = 0x0a;
+  private dense = false;
+  private words: Int32Array | null = null;
+  private lastByte = 0x0a;
 
   add(chunk: Uint8Array): void {
     if (chunk.length === 0) return;
     // A search per line feed is fastest where they are rare, four bytes at a time where they are not (crossover: 64 bytes).
-    const found = this.#dense ? this.#countWords(chunk) : countBySearch(chunk);
-    this.#dense = found * 64 > chunk.length;
+    const found = this.dense ? this.countWords(chunk) : countBySearch(chunk);
+    this.dense = found * 64 > chunk.length;
     this.count += found;
-    this.#lastByte = chunk[chunk.length - 1]!;
+    this.lastByte = chunk[chunk.length - 1]!;
   }
 
   /** Logical lines: a last fragment without a line feed is one. */
   get lines(): number {
-    return this.count + (this.#lastByte === 0x0a ? 0 : 1);
+    return this.count + (this.lastByte === 0x0a ? 0 : 1);
   }
 
-  #countWords(chunk: Uint8Array): number {
+  private countWords(chunk: Uint8Array): number {
     if (chunk.byteOffset % 4 !== 0) return countBySearch(chunk);
-    if (this.#words?.buffer !== chunk.buffer || this.#words.byteOffset !== chunk.byteOffset) {
-      this.#words = new Int32Array(chunk.buffer, chunk.byteOffset, (chunk.buffer.byteLength - chunk.byteOffset) >> 2);
+    if (this.words?.buffer !== chunk.buffer || this.words.byteOffset !== chunk.byteOffset) {
+      this.words = new Int32Array(chunk.buffer, chunk.byteOffset, (chunk.buffer.byteLength - chunk.byteOffset) >> 2);
     }
-    const words = this.#words;
+    const words = this.words;
     const whole = chunk.length >> 2;
     let count = 0;
     for (let i = 0; i < whole; ) {

@@ -1,13 +1,15 @@
 /** What the process was given: argv, working directory, the variables we read. The only place that looks. */
 import { AshError } from "../base/errors.ts";
 import { ownUserId, readSymlink, readWhole } from "../base/files.ts";
+import { parseCount } from "../base/units.ts";
+import { DEFAULT_LIMITS, type RunLimits } from "../run/request.ts";
 import type { RootEnvironment } from "../store/root.ts";
 
 export type OutputFormat = "human" | "json" | "brief";
 
 /** All words of the command line, ours first, byte for byte. */
 export function callerArgv(): Buffer[] {
-  const raw = readWhole(Buffer.from("/proc/self/cmdline"));
+  const raw = readWhole("/proc/self/cmdline");
   // Without /proc: the runtime's own view, in which bytes that are not UTF-8 are replaced.
   if (raw === null) return [process.argv0, ...process.argv.slice(2)].map((word) => Buffer.from(word, "utf8"));
   const words: Buffer[] = [];
@@ -23,7 +25,7 @@ export function callerArgv(): Buffer[] {
 export function callerCwd(): Buffer {
   const cwd = process.cwd();
   if (!cwd.includes("\uFFFD")) return Buffer.from(cwd, "utf8");
-  return readSymlink(Buffer.from("/proc/self/cwd")) ?? Buffer.from(cwd, "utf8");
+  return readSymlink("/proc/self/cwd") ?? Buffer.from(cwd, "utf8");
 }
 
 /** `rootOption` is `--root`, which wins over ASH_ROOT. */
@@ -44,7 +46,7 @@ export function rootEnvironment(cwd: Buffer, rootOption: string | null): RootEnv
 /** The home directory of the passwd entry, for a caller without $HOME (cron-like environments). */
 function passwdHome(): Buffer | null {
   const uid = String(ownUserId());
-  for (const line of readWhole(Buffer.from("/etc/passwd"))?.toString("utf8").split("\n") ?? []) {
+  for (const line of readWhole("/etc/passwd")?.toString("utf8").split("\n") ?? []) {
     const fields = line.split(":");
     if (fields[2] === uid && fields[5]?.startsWith("/")) return Buffer.from(fields[5], "utf8");
   }
@@ -57,6 +59,26 @@ export function outputFormat(): OutputFormat {
   if (value === "" || value === "human") return "human";
   if (value === "json" || value === "brief") return value;
   throw new AshError("bad_environment", `ASH_FMT is '${value}'`, { hint: "it is json, brief or human" });
+}
+
+/** The default limits with ASH_MAX_OUTPUT_BYTES and ASH_MAX_STDIN_BYTES; 0 means no budget. Throws `bad_environment`. */
+export function callerLimits(): RunLimits {
+  return {
+    ...DEFAULT_LIMITS,
+    maxOutputBytes: budgetVariable("ASH_MAX_OUTPUT_BYTES", DEFAULT_LIMITS.maxOutputBytes),
+    maxStdinBytes: budgetVariable("ASH_MAX_STDIN_BYTES", DEFAULT_LIMITS.maxStdinBytes),
+  };
+}
+
+function budgetVariable(name: string, fallback: number | null): number | null {
+  const text = process.env[name] ?? "";
+  if (text === "") return fallback;
+  const bytes = parseCount(text);
+  if (bytes === null)
+    throw new AshError("bad_environment", `${name} is '${text}'`, {
+      hint: "it is a number of bytes; 0 means no budget",
+    });
+  return bytes === 0 ? null : bytes;
 }
 
 export function searchPath(): string | null {

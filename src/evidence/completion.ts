@@ -37,8 +37,22 @@ export const CompletionSchema = z.strictObject({
   streams: StreamsSchema,
   storage: StorageSchema,
   changes: ChangesSchema,
+  terminated: ReceiptSchema.shape.terminated,
   artifacts: ByteTextSchema.nullable().describe("Absolute run directory; null when nothing could be stored"),
   quickview: z.strictObject({ items: z.array(LineItemSchema) }).nullable(),
+  inline: z
+    .strictObject({
+      items: z.array(
+        z.strictObject({
+          stream: z.enum(["stdout", "stderr"]),
+          part: z.enum(["whole", "head", "tail"]),
+          lines: z.array(z.string()),
+          omitted_bytes: z.int().min(0).describe("Between head and tail"),
+        }),
+      ),
+    })
+    .nullable()
+    .describe("Output of a run that no store could take, at most 16 KiB of it"),
   diagnostics: z.null(),
   previous: PreviousSchema.nullable(),
   next: z.array(z.string()).nullable().describe("A command line to go on with, as separate arguments"),

@@ -10,6 +10,11 @@ export const FILES = {
   receipt: "receipt.json",
 } as const;
 
+/** What was written after the run was finalized: `stdout.late.bin`, `stderr.late.bin`, and its journal `late.jsonl`. */
+export function lateFile(name: "stdout" | "stderr" | "events"): string {
+  return name === "events" ? "late.jsonl" : `${name}.late.bin`;
+}
+
 export const SCHEMA = {
   receipt: "agent-shell/receipt@1",
   completion: "agent-shell/completion@1",

@@ -56,6 +56,7 @@ export const StreamSchema = z.strictObject({
   complete: z.boolean().describe("Nothing that was written until finalization is missing"),
   ended: z.enum(STREAM_ENDS),
   lines: CountSchema.describe("Logical lines; a last fragment without a line ending counts"),
+  held_by: z.array(CountSchema).nullable().describe("held_open: the processes that still had it; may be incomplete"),
 });
 
 export const StreamsSchema = z.strictObject({
@@ -70,7 +71,8 @@ export const StorageSchema = z.strictObject({
   reused_bytes: CountSchema.describe("Stream bytes shared with an earlier run"),
   complete: z.boolean(),
   reason: z.string().nullable().describe("Why it is not complete"),
-  lost_bytes: CountSchema.describe("Bytes the child wrote that could not be stored"),
+  lost_bytes: CountSchema.describe("Bytes the child wrote that were not stored"),
+  stored: z.boolean().describe("false: no place could take the run"),
   dedup: z.enum(DEDUP),
   dedup_reason: z.string().nullable(),
 });
@@ -99,11 +101,15 @@ export const ReceiptSchema = z.strictObject({
   ended_at: TimeSchema,
   argv: z.array(ByteTextSchema),
   cwd: ByteTextSchema.nullable().describe("Working directory of the child"),
-  root: ByteTextSchema.describe("The store this run was recorded in"),
+  root: ByteTextSchema.nullable().describe("The store this run was recorded in; null: in none"),
   group: z.string().describe("EXECUTABLE/INVOCATION under artifacts/"),
   pid: CountSchema.nullable(),
   failure: z
-    .strictObject({ errno: z.string(), message: z.string() })
+    .strictObject({
+      errno: z.string(),
+      message: z.string(),
+      exit_code: z.int().describe("Of the broker: 125, 126 or 127"),
+    })
     .nullable()
     .describe("Why the child could not start"),
   cpu: CpuSchema.nullable(),
@@ -116,14 +122,25 @@ export const ReceiptSchema = z.strictObject({
     offset: CountSchema.nullable().describe("For a file: where the child began to read"),
   }),
   limits: z.strictObject({
-    sample_ms: CountSchema.nullable().describe("Fixed sample interval; null: adaptive"),
+    timeout_ms: CountSchema.nullable(),
+    kill_after_ms: CountSchema.describe("From asking a tree to stop to killing it"),
     linger_ms: CountSchema.describe("How long streams may stay open after the child's exit"),
+    max_output_bytes: CountSchema.nullable().describe("stdout and stderr together"),
+    max_stdin_bytes: CountSchema.nullable(),
+    sample_ms: CountSchema.nullable().describe("Fixed sample interval; null: adaptive"),
   }),
   storage: StorageSchema,
   changes: ChangesSchema,
   environment: z.record(z.string(), ByteTextSchema.nullable()).nullable().describe("Only names asked for"),
   labels: z.record(z.string(), z.string()),
-  terminated: z.null(),
+  terminated: z
+    .strictObject({
+      signalled: CountSchema.describe("Processes that were sent a signal, the killed ones included"),
+      killed: CountSchema.describe("Processes that needed SIGKILL"),
+      survivors: z.array(z.strictObject({ pid: CountSchema, argv0: z.string() })),
+    })
+    .nullable()
+    .describe("What stopping the tree took; null when it was not stopped"),
   previous: PreviousSchema.nullable(),
   batch: z.null(),
   broker: z.strictObject({

@@ -18,7 +18,9 @@ export function renderCompletion(completion: Completion, color: boolean): string
 
 /** The first line with the suffix, then only output, diagnostics and warnings. */
 export function renderBriefCompletion(completion: Completion, color: boolean): string {
-  const lines = [...failures(completion), ...quickview(completion)].map((line) => `  ${line}`);
+  const lines = [...failures(completion), ...heldOpen(completion), ...quickview(completion), ...inline(completion)].map(
+    (line) => `  ${line}`,
+  );
   return [`${firstLine(completion, color)} run=${completion.suffix}`, ...lines, ""].join("\n");
 }
 
@@ -88,6 +90,7 @@ function storageLine({ storage, streams }: Completion): string {
     `reused=${formatBytes(storage.reused_bytes)}`,
     `complete=${storage.complete ? "yes" : "no"}`,
     ...(storage.reason === null ? [] : [`reason=${storage.reason}`]),
+    ...(storage.stored ? [] : ["stored=none"]),
     ...(storage.lost_bytes === 0 ? [] : [`lost=${formatBytes(storage.lost_bytes)}`]),
   ].join(" ");
 }
@@ -102,7 +105,13 @@ function outcome(completion: Completion): string[] {
         `stdout=${same(previous.streams.stdout)} stderr=${same(previous.streams.stderr)}`,
     );
   }
-  lines.push(...failures(completion), ...heldOpen(completion), ...quickview(completion));
+  lines.push(
+    ...stopped(completion),
+    ...failures(completion),
+    ...heldOpen(completion),
+    ...quickview(completion),
+    ...inline(completion),
+  );
   if (completion.next !== null) lines.push(`next: ${completion.next.map(quoteArgument).join(" ")}`);
   return lines;
 }
@@ -113,8 +122,34 @@ function failures(completion: Completion): string[] {
 }
 
 function heldOpen({ streams }: Completion): string[] {
-  const names = (["stdout", "stderr"] as const).filter((name) => streams[name]?.ended === "held_open");
-  return names.length === 0 ? [] : [`held-open: ${names.join(" ")} (a process that outlived the child still has it)`];
+  const lines: string[] = [];
+  for (const name of ["stdout", "stderr"] as const) {
+    const stream = streams[name];
+    if (stream?.ended !== "held_open") continue;
+    const pids = stream.held_by ?? [];
+    lines.push(
+      `held-open: ${name}${pids.length === 0 ? "" : ` by pid ${pids.join(" ")}`} (outlived the command; it goes on)`,
+    );
+  }
+  return lines;
+}
+
+function stopped({ terminated }: Completion): string[] {
+  if (terminated === null || terminated.signalled === 0) return [];
+  const { signalled, killed, survivors } = terminated;
+  const names = survivors.map(({ pid, argv0 }) => `${pid} (${argv0})`);
+  return [
+    `stopped: processes=${signalled} killed=${killed}${names.length === 0 ? "" : ` survivors=${names.join(" ")}`}`,
+  ];
+}
+
+function inline({ inline }: Completion): string[] {
+  if (inline === null) return [];
+  const lines = inline.items.flatMap(({ stream, part, lines: texts, omitted_bytes }) => [
+    ...(part === "tail" ? [`  … ${formatBytes(omitted_bytes)} of ${stream} left out …`] : []),
+    ...texts.map((text) => `  ${stream}| ${text}`),
+  ]);
+  return lines.length === 0 ? [] : ["output:", ...lines];
 }
 
 function quickview({ quickview }: Completion): string[] {

@@ -24,59 +24,60 @@ export class Journal {
   failure: string | null = null;
   /** The first chunk events, for a view without a second read. */
   readonly kept: ChunkEvent[] = [];
-  readonly #fd: number;
-  #text = "";
-  #chunkBytes = 0;
-  #outputBytes = 0;
-  #pending: ChunkEvent[] = [];
+  private readonly fd: number | null;
+  private text = "";
+  private chunkBytes = 0;
+  private outputBytes = 0;
+  private pending: ChunkEvent[] = [];
 
-  constructor(fd: number) {
-    this.#fd = fd;
+  /** Without a file only the first chunk events are kept. */
+  constructor(fd: number | null) {
+    this.fd = fd;
   }
 
   /** Appends an event behind all chunks observed before it. */
   append(event: Event): void {
-    for (const chunk of this.#pending) this.#write(chunk);
-    this.#pending = [];
-    this.#text += `${JSON.stringify(event)}\n`;
+    for (const chunk of this.pending) this.write(chunk);
+    this.pending = [];
+    this.text += `${JSON.stringify(event)}\n`;
   }
 
   chunk(stream: Stream, offset: number, bytes: number, elapsedNs: number): void {
-    this.#outputBytes += bytes;
-    const open = this.#pending.find((chunk) => chunk.stream === stream);
+    this.outputBytes += bytes;
+    const open = this.pending.find((chunk) => chunk.stream === stream);
     if (open === undefined) {
-      this.#pending.push({ type: "chunk", elapsed_ns: elapsedNs, stream, offset, bytes });
+      this.pending.push({ type: "chunk", elapsed_ns: elapsedNs, stream, offset, bytes });
     } else {
       open.bytes += bytes;
       open.chunks = (open.chunks ?? 1) + 1;
       open.elapsed_last_ns = elapsedNs;
     }
-    while (this.#pending.length > 0 && this.#chunkBytes + 160 < this.#outputBytes + CHUNK_ALLOWANCE_BYTES) {
-      this.#write(this.#pending.shift()!);
+    while (this.pending.length > 0 && this.chunkBytes + 160 < this.outputBytes + CHUNK_ALLOWANCE_BYTES) {
+      this.write(this.pending.shift()!);
     }
-    if (this.#text.length > FLUSH_BYTES) this.flush();
+    if (this.text.length > FLUSH_BYTES) this.flush();
   }
 
   get hasUnwritten(): boolean {
-    return this.#text.length > 0;
+    return this.text.length > 0;
   }
 
   flush(): void {
-    if (this.#text.length === 0) return;
-    const bytes = Buffer.from(this.#text, "utf8");
-    this.#text = "";
-    if (this.failure !== null) return;
+    if (this.text.length === 0) return;
+    const bytes = Buffer.from(this.text, "utf8");
+    this.text = "";
+    if (this.failure !== null || this.fd === null) return;
     try {
-      writeWhole(this.#fd, bytes);
+      writeWhole(this.fd, bytes);
     } catch (error) {
       this.failure = errorReason(error);
     }
   }
 
-  #write(chunk: ChunkEvent): void {
+  private write(chunk: ChunkEvent): void {
     if (this.kept.length < KEPT_CHUNKS) this.kept.push(chunk);
     const line = `${JSON.stringify(chunk)}\n`;
-    this.#chunkBytes += line.length;
-    this.#text += line;
+    this.chunkBytes += line.length;
+    this.text += line;
   }
 }

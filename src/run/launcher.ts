@@ -4,6 +4,8 @@
  * runs over both and lists what the portable one cannot do.
  */
 import type { Exit } from "../evidence/receipt.ts";
+import type { LateCapture } from "./late-capture.ts";
+import type { ProcessControl } from "./process-control.ts";
 
 export type OutputStream = "stdout" | "stderr";
 
@@ -16,7 +18,15 @@ export interface LaunchRequest {
   cwd: Uint8Array | null;
   /** The caller's PATH, null when it has none. */
   searchPath: string | null;
+  stdin: StdinPlan;
 }
+
+/** What the child gets as stdin. `capture`: a pipe that our own stdin is forwarded into, at most `budgetBytes` of it. */
+export type StdinPlan =
+  | { kind: "inherit" }
+  | { kind: "null" }
+  | { kind: "file"; path: Uint8Array }
+  | { kind: "capture"; budgetBytes: number | null };
 
 export interface EnvironmentChange {
   set: ReadonlyMap<string, Uint8Array>;
@@ -38,6 +48,10 @@ export interface ChildEvents {
   /** End of file (`error` null) or a read error by its errno. */
   end(stream: OutputStream, error: string | null): void;
   exit(status: ExitStatus): void;
+  /** Forwarded stdin, before the child gets it. `bytes` is only valid during the call. */
+  input(bytes: Uint8Array): void;
+  /** Forwarding has ended. `budget`: there was more than the budget, and the child has got exactly the budget. */
+  inputEnd(reason: "eof" | "child_closed" | "budget" | "error"): void;
 }
 
 export interface Child {
@@ -47,8 +61,20 @@ export interface Child {
    * the child wrote, whoever else still writes.
    */
   drain(stream: OutputStream): void;
-  /** Stops reading the stream; what is in the pipe stays there. */
+  /** Stops reading the stream, whose pipe may still be written to, and closes our end. */
   release(stream: OutputStream): void;
+  /** Gives open streams, with what is in their pipes, to a drainer. False when there can be none. */
+  handOff(streams: readonly OutputStream[], late: Omit<LateCapture, "startNs">, elapsedNs: number): boolean;
+  /** Which processes still hold the write end of the stream's pipe. */
+  holders(stream: OutputStream): number[];
+}
+
+/** A signal to the broker. */
+export interface ReceivedSignal {
+  name: string;
+  number: number;
+  /** Sent by the kernel for the terminal: the whole foreground group has got it. */
+  fromTerminal: boolean;
 }
 
 export type Started = { kind: "started"; child: Child } | { kind: "failed"; errno: string };
@@ -70,6 +96,10 @@ export interface Launcher {
   readonly loop: Loop;
   /** Which of descriptors 0, 1 and 2 the caller had closed. */
   readonly closed: readonly number[];
-  /** Throws AshError `cannot_capture` when the system has no room for another pipe. */
+  readonly control: ProcessControl;
+  /** Whether stdin is a pipe that nobody else reads; in doubt it is not. */
+  ownsStdin(): boolean;
+  /** Reports these signals from now on, but those that the caller ignores: they stay ignored. */
+  watchSignals(numbers: readonly number[], onSignal: (signal: ReceivedSignal) => void, onChild: () => void): void;
   start(request: LaunchRequest, events: ChildEvents): Started;
 }

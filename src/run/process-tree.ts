@@ -1,5 +1,5 @@
 /** The process tree below us, read from /proc. Everything is a snapshot: processes come and go while it is taken. */
-import { listDirectory, readWhole } from "../base/files.ts";
+import { listDirectory, readProcText } from "../base/files.ts";
 
 export interface ProcessState {
   pid: number;
@@ -15,13 +15,9 @@ export interface ProcessState {
 /** Clock ticks of /proc are 1/100 s on every Linux that Bun runs on. */
 export const MS_PER_TICK = 10;
 
-function readProc(path: string): string | null {
-  return readWhole(Buffer.from(path))?.toString("latin1") ?? null;
-}
-
 /** Our own direct children. The main thread is the only one that starts any, and the one that adopts orphans. */
 export function ownChildren(): number[] {
-  const text = readProc(`/proc/self/task/${process.pid}/children`);
+  const text = readProcText(`/proc/self/task/${process.pid}/children`);
   return text === null ? [] : parsePids(text);
 }
 
@@ -34,15 +30,15 @@ function parsePids(text: string): number[] {
 /** Direct children of a process, those of all its threads. */
 function childrenOf(pid: number): number[] {
   const pids: number[] = [];
-  for (const thread of listDirectory(Buffer.from(`/proc/${pid}/task`)) ?? []) {
-    const text = readProc(`/proc/${pid}/task/${thread}/children`);
+  for (const thread of listDirectory(`/proc/${pid}/task`) ?? []) {
+    const text = readProcText(`/proc/${pid}/task/${thread}/children`);
     if (text !== null) pids.push(...parsePids(text));
   }
   return pids;
 }
 
 export function readProcess(pid: number): ProcessState | null {
-  const text = readProc(`/proc/${pid}/stat`);
+  const text = readProcText(`/proc/${pid}/stat`);
   if (text === null) return null;
   // The name in parentheses may hold spaces and parentheses: fields are counted behind the last one.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
@@ -56,10 +52,13 @@ export function readProcess(pid: number): ProcessState | null {
   };
 }
 
-/** All living descendants of ours with their states, parents before children. Zombies are included. */
-export function readTree(): ProcessState[] {
+/**
+ * All descendants of ours with their states, parents before children, zombies included. `foreign` are children that we
+ * were born with (a shell's process substitution): they and theirs are no part of the run.
+ */
+export function readTree(foreign: ReadonlySet<number>): ProcessState[] {
   const tree: ProcessState[] = [];
-  const queue = ownChildren();
+  const queue = ownChildren().filter((pid) => !foreign.has(pid));
   for (let i = 0; i < queue.length; i += 1) {
     const process = readProcess(queue[i]!);
     if (process === null) continue;
@@ -71,7 +70,7 @@ export function readTree(): ProcessState[] {
 
 /** Resident memory of a process and its high-water mark in bytes; null for a zombie or one that is gone. */
 export function readMemory(pid: number | "self"): { rssBytes: number; peakBytes: number } | null {
-  const text = readProc(`/proc/${pid}/status`);
+  const text = readProcText(`/proc/${pid}/status`);
   if (text === null) return null;
   const field = (name: string) => {
     const at = text.indexOf(name);

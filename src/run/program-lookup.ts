@@ -55,7 +55,7 @@ export function explainStartFailure(lookup: Lookup, errno: string): StartFailure
   const { argv, cwd } = lookup;
   const name = displayBytes(argv[0]!);
   const fail = (exitCode: number, message: string): StartFailure => ({ exitCode, errno, message });
-  if (NO_RESOURCES.has(errno)) return fail(EXIT_BROKER, `the system has no room for another process (${errno})`);
+  if (NO_RESOURCES.has(errno)) return fail(EXIT_BROKER, `the system has no room left to start it (${errno})`);
   if (cwd !== null && kindOf(cwd) !== "directory") {
     return fail(EXIT_BROKER, `the working directory '${displayBytes(cwd)}' cannot be entered`);
   }

@@ -11,13 +11,35 @@ export interface RunRequest {
   quickview: boolean;
   /** Fixed interval between samples; null: adaptive. */
   sampleMs: number | null;
-  /** How long streams may stay open after the child's exit. */
-  lingerMs: number;
+  /** `auto`: captured when nobody else reads our stdin, else inherited. */
+  stdin: "auto" | "inherit" | "capture" | "null" | { file: Uint8Array };
+  limits: RunLimits;
+  /** Refuse to start when no evidence can be kept. */
+  requireEvidence: boolean;
 }
 
-export const DEFAULT_LINGER_MS = 250;
+export interface RunLimits {
+  /** null: none. */
+  timeoutMs: number | null;
+  /** From asking a tree to stop to killing it. */
+  killAfterMs: number;
+  /** How long streams may stay open after the child's exit. */
+  lingerMs: number;
+  /** stdout and stderr together; null: no budget. */
+  maxOutputBytes: number | null;
+  /** Forwarded stdin; null: no budget. */
+  maxStdinBytes: number | null;
+}
 
-export function plainRequest(argv: readonly Uint8Array[]): RunRequest {
+export const DEFAULT_LIMITS: RunLimits = {
+  timeoutMs: null,
+  killAfterMs: 2000,
+  lingerMs: 250,
+  maxOutputBytes: 256 * 2 ** 20,
+  maxStdinBytes: 256 * 2 ** 20,
+};
+
+export function plainRequest(argv: readonly Uint8Array[], limits: RunLimits): RunRequest {
   return {
     argv,
     cwd: null,
@@ -25,6 +47,8 @@ export function plainRequest(argv: readonly Uint8Array[]): RunRequest {
     labels: {},
     quickview: true,
     sampleMs: null,
-    lingerMs: DEFAULT_LINGER_MS,
+    stdin: "auto",
+    limits,
+    requireEvidence: false,
   };
 }

@@ -4,7 +4,8 @@
  */
 import type { Measure } from "../evidence/receipt.ts";
 import type { Loop, Timer } from "./launcher.ts";
-import { MS_PER_TICK, readMemory, readTree } from "./process-tree.ts";
+import type { ProcessControl } from "./process-control.ts";
+import { MS_PER_TICK, readMemory } from "./process-tree.ts";
 
 const FIRST_MS = 2;
 const LONGEST_MS = 1000;
@@ -21,56 +22,62 @@ export interface Sample {
 }
 
 export class Sampler {
-  readonly #loop: Loop;
-  readonly #fixedMs: number | null;
-  readonly #onSample: (sample: Sample) => void;
-  #timer: Timer | null = null;
-  #count = 0;
-  #intervalMs = FIRST_MS;
-  #processPeak: number | null = null;
-  #treePeak: number | null = null;
+  private readonly loop: Loop;
+  private readonly control: ProcessControl;
+  private readonly fixedMs: number | null;
+  private readonly onSample: (sample: Sample) => void;
+  private timer: Timer | null = null;
+  private count = 0;
+  private intervalMs = FIRST_MS;
+  private processPeak: number | null = null;
+  private treePeak: number | null = null;
 
-  constructor(loop: Loop, fixedMs: number | null, onSample: (sample: Sample) => void) {
-    this.#loop = loop;
-    this.#fixedMs = fixedMs;
-    this.#onSample = onSample;
+  constructor(
+    { loop, control }: { loop: Loop; control: ProcessControl },
+    fixedMs: number | null,
+    onSample: (sample: Sample) => void,
+  ) {
+    this.loop = loop;
+    this.control = control;
+    this.fixedMs = fixedMs;
+    this.onSample = onSample;
   }
 
   start(): void {
-    this.#timer = this.#loop.after(this.#fixedMs ?? FIRST_MS, () => this.#tick());
+    this.timer = this.loop.after(this.fixedMs ?? FIRST_MS, () => this.tick());
   }
 
   stop(): void {
-    this.#timer?.cancel();
-    this.#timer = null;
+    this.timer?.cancel();
+    this.timer = null;
   }
 
   /** Highest VmHWM of one process that was seen; null without a sample. */
   get processPeakBytes(): number | null {
-    return this.#processPeak;
+    return this.processPeak;
   }
 
   treeMeasure(): Measure {
-    if (this.#treePeak === null) return { value: null, quality: "unavailable", source: null };
-    return { value: this.#treePeak, quality: "sampled", source: "VmRSS" };
+    if (this.treePeak === null) return { value: null, quality: "unavailable", source: null };
+    return { value: this.treePeak, quality: "sampled", source: "VmRSS" };
   }
 
-  #tick(): void {
-    this.#take();
-    this.#count += 1;
-    if (this.#count >= MAX_SAMPLES) return;
-    this.#timer = this.#loop.after(this.#nextInterval(), () => this.#tick());
+  private tick(): void {
+    this.take();
+    this.count += 1;
+    if (this.count >= MAX_SAMPLES) return;
+    this.timer = this.loop.after(this.nextInterval(), () => this.tick());
   }
 
-  #nextInterval(): number {
-    const stretch = this.#count < STRETCH_AFTER ? 1 : 2 ** (1 + Math.floor((this.#count - STRETCH_AFTER) / 250));
-    if (this.#fixedMs !== null) return this.#fixedMs * stretch;
-    this.#intervalMs = Math.min(LONGEST_MS, this.#intervalMs * 2);
-    return this.#intervalMs * stretch;
+  private nextInterval(): number {
+    const stretch = this.count < STRETCH_AFTER ? 1 : 2 ** (1 + Math.floor((this.count - STRETCH_AFTER) / 250));
+    if (this.fixedMs !== null) return this.fixedMs * stretch;
+    this.intervalMs = Math.min(LONGEST_MS, this.intervalMs * 2);
+    return this.intervalMs * stretch;
   }
 
-  #take(): void {
-    const tree = readTree().filter((process) => process.state !== "Z");
+  private take(): void {
+    const tree = this.control.living();
     if (tree.length === 0) return;
     const sample: Sample = { processes: tree.length, threads: 0, rss_bytes: 0, peak_bytes: null, cpu_ms: 0 };
     for (const process of tree) {
@@ -82,9 +89,9 @@ export class Sampler {
       sample.peak_bytes = Math.max(sample.peak_bytes ?? 0, memory.peakBytes);
     }
     if (sample.peak_bytes !== null) {
-      this.#processPeak = Math.max(this.#processPeak ?? 0, sample.peak_bytes);
-      this.#treePeak = Math.max(this.#treePeak ?? 0, sample.rss_bytes);
+      this.processPeak = Math.max(this.processPeak ?? 0, sample.peak_bytes);
+      this.treePeak = Math.max(this.treePeak ?? 0, sample.rss_bytes);
     }
-    this.#onSample(sample);
+    this.onSample(sample);
   }
 }

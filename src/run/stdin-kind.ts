@@ -1,11 +1,16 @@
-/** What the child's inherited stdin is. */
+/** What the child's stdin is. */
 import { toByteText } from "../base/bytes.ts";
-import { descriptorState, isTerminal, readSymlink, readWhole } from "../base/files.ts";
+import { descriptorState, isTerminal, readProcText, readSymlink } from "../base/files.ts";
 import type { Receipt } from "../evidence/receipt.ts";
+import type { StdinPlan } from "./launcher.ts";
 
 type Stdin = Receipt["stdin"];
 
-export function describeStdin(closed: boolean): Stdin {
+/** `closed`: the caller had descriptor 0 closed. */
+export function describeStdin(plan: StdinPlan, closed: boolean): Stdin {
+  if (plan.kind === "capture") return { kind: "captured", path: null, offset: null };
+  if (plan.kind === "null") return { kind: "null", path: null, offset: null };
+  if (plan.kind === "file") return { kind: "file", path: toByteText(plan.path), offset: 0 };
   const state = closed ? null : descriptorState(0);
   const of = (kind: Stdin["kind"]): Stdin => ({ kind, path: null, offset: null });
   if (state === null) return of("closed");
@@ -25,11 +30,11 @@ export function describeStdin(closed: boolean): Stdin {
 }
 
 function filePath(): Stdin["path"] {
-  const path = readSymlink(Buffer.from("/proc/self/fd/0"));
+  const path = readSymlink("/proc/self/fd/0");
   return path === null ? null : toByteText(path);
 }
 
 function fileOffset(): number | null {
-  const text = readWhole(Buffer.from("/proc/self/fdinfo/0"))?.toString("latin1");
+  const text = readProcText("/proc/self/fdinfo/0");
   return text?.startsWith("pos:") ? Number.parseInt(text.slice(4), 10) : null;
 }

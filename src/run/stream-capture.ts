@@ -4,70 +4,85 @@ import { writeOnce } from "../base/files.ts";
 import { LineCounter } from "../base/line-count.ts";
 import type { StreamRecord } from "../evidence/receipt.ts";
 
-/** Bytes of the beginning that are kept in memory: more than a quickview may show. */
+/** Kept in memory of a stored stream: more than a quickview may show. */
 const HEAD_BYTES = 16 * 1024 + 1;
+/** Kept of a stream that has no file, at each end. */
+const UNSTORED_BYTES = 2 * 2 ** 20;
 
 export class StreamCapture {
   /** Bytes stored in the file. */
   bytes = 0;
-  /** Bytes that arrived and could not be stored. */
+  /** Bytes that arrived and were not stored. */
   lostBytes = 0;
   /** The errno of the write that failed; everything after it is lost. */
   failure: string | null = null;
   ended: StreamRecord["ended"] | null = null;
-  readonly #fd: number;
-  readonly #hash = new Bun.CryptoHasher("sha256");
-  readonly #lines = new LineCounter();
-  #head: Buffer[] = [];
-  #headBytes = 0;
+  /** More arrived than the budget allows. */
+  cut = false;
+  private readonly fd: number | null;
+  private readonly hash = new Bun.CryptoHasher("sha256");
+  private readonly lines = new LineCounter();
+  private readonly head: Buffer[] = [];
+  private headBytes = 0;
+  private tail: Buffer[] = [];
+  private tailBytes = 0;
 
-  constructor(fd: number) {
-    this.#fd = fd;
+  /** Without a file nothing is stored, and both ends are kept in memory. */
+  constructor(fd: number | null) {
+    this.fd = fd;
   }
 
   /** Stores a chunk. Returns how many of its bytes are in the file. */
   write(chunk: Uint8Array): number {
     let stored = 0;
-    if (this.failure === null) {
+    if (this.fd !== null && this.failure === null) {
       try {
-        while (stored < chunk.length) stored += writeOnce(this.#fd, stored === 0 ? chunk : chunk.subarray(stored));
+        while (stored < chunk.length) stored += writeOnce(this.fd, stored === 0 ? chunk : chunk.subarray(stored));
       } catch (error) {
         this.failure = errorReason(error);
       }
     }
+    this.remember(chunk);
     this.lostBytes += chunk.length - stored;
-    if (stored > 0) this.#account(stored === chunk.length ? chunk : chunk.subarray(0, stored));
+    if (stored > 0) {
+      const kept = stored === chunk.length ? chunk : chunk.subarray(0, stored);
+      this.hash.update(kept);
+      this.lines.add(kept);
+      this.bytes += stored;
+    }
     return stored;
   }
 
-  #account(stored: Uint8Array): void {
-    this.#hash.update(stored);
-    this.#lines.add(stored);
-    this.bytes += stored.length;
-    if (this.#headBytes < HEAD_BYTES) {
-      const part = Buffer.from(stored.subarray(0, HEAD_BYTES - this.#headBytes));
-      this.#head.push(part);
-      this.#headBytes += part.length;
+  private remember(chunk: Uint8Array): void {
+    const room = (this.fd === null ? UNSTORED_BYTES : HEAD_BYTES) - this.headBytes;
+    if (room > 0) {
+      this.head.push(Buffer.from(chunk.subarray(0, room)));
+      this.headBytes += Math.min(room, chunk.length);
     }
+    if (this.fd !== null || chunk.length <= room) return;
+    this.tail.push(Buffer.from(room > 0 ? chunk.subarray(room) : chunk));
+    this.tailBytes += chunk.length - Math.max(0, room);
+    while (this.tailBytes - this.tail[0]!.length >= UNSTORED_BYTES) this.tailBytes -= this.tail.shift()!.length;
   }
 
-  /** The first bytes of the stream, the whole of it when it is small. */
-  head(): Buffer {
-    return Buffer.concat(this.#head);
+  /** Everything that arrived, when memory still has it; null otherwise. */
+  whole(): Buffer | null {
+    return this.headBytes === this.bytes + this.lostBytes ? Buffer.concat(this.head) : null;
   }
 
-  get lines(): number {
-    return this.#lines.lines;
+  /** Both ends of what arrived, as far as memory has them; the tail is empty when the head is everything. */
+  ends(): { head: Buffer; tail: Buffer } {
+    return { head: Buffer.concat(this.head), tail: Buffer.concat(this.tail) };
   }
 
   /** The final account. Once only: the hash ends with it. */
-  record(): StreamRecord {
+  record(): Omit<StreamRecord, "held_by"> {
     return {
       bytes: this.bytes,
-      sha256: this.#hash.digest("hex"),
-      complete: this.lostBytes === 0 && this.ended !== "error" && this.ended !== "budget",
+      sha256: this.hash.digest("hex"),
+      complete: this.lostBytes === 0 && this.ended !== "error",
       ended: this.ended ?? "error",
-      lines: this.#lines.lines,
+      lines: this.lines.lines,
     };
   }
 }

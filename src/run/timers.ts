@@ -3,34 +3,34 @@ import { monotonicNs } from "../base/clock.ts";
 import type { Timer } from "./launcher.ts";
 
 export class Timers {
-  #due: { at: number; action: () => void }[] = [];
+  private due: { at: number; action: () => void }[] = [];
 
   after(ms: number, action: () => void): Timer {
     const entry = { at: monotonicNs() + ms * 1e6, action };
-    this.#due.push(entry);
+    this.due.push(entry);
     return {
       cancel: () => {
-        const index = this.#due.indexOf(entry);
-        if (index >= 0) this.#due.splice(index, 1);
+        const index = this.due.indexOf(entry);
+        if (index >= 0) this.due.splice(index, 1);
       },
     };
   }
 
   /** Milliseconds until the next deadline, rounded up; null when there is none. */
   untilNext(): number | null {
-    if (this.#due.length === 0) return null;
+    if (this.due.length === 0) return null;
     let next = Number.POSITIVE_INFINITY;
-    for (const entry of this.#due) if (entry.at < next) next = entry.at;
+    for (const entry of this.due) if (entry.at < next) next = entry.at;
     return Math.max(0, Math.ceil((next - monotonicNs()) / 1e6));
   }
 
   /** Runs what is due. */
   run(): void {
-    if (this.#due.length === 0) return;
+    if (this.due.length === 0) return;
     const now = monotonicNs();
-    const ready = this.#due.filter((entry) => entry.at <= now);
+    const ready = this.due.filter((entry) => entry.at <= now);
     if (ready.length === 0) return;
-    this.#due = this.#due.filter((entry) => entry.at > now);
+    this.due = this.due.filter((entry) => entry.at > now);
     for (const entry of ready) entry.action();
   }
 }

@@ -6,6 +6,8 @@ import { isErrno } from "../base/errors.ts";
 import {
   closeFile,
   createFile,
+  cutToSize,
+  freeBytes,
   linkState,
   makeDirectories,
   makeDirectory,
@@ -15,8 +17,10 @@ import {
   pathExists,
   readSymlink,
   readWhole,
+  removeEmptyDirectory,
   removeLeftover,
   renameFile,
+  reserveSpace,
   writeWhole,
 } from "../base/files.ts";
 import { FILES } from "../evidence/names.ts";
@@ -34,7 +38,13 @@ export interface RunDirectory {
   stdout: number;
   stderr: number;
   events: number;
+  /** Room for journal and receipt is reserved behind the journal. */
+  hasReserve: boolean;
 }
+
+const RESERVE_BYTES = 64 * 1024;
+/** Below this a file system may be full before the next look: a second at the speed of memory. */
+const LOW_BYTES = 2 ** 30;
 
 /** Creates the run's directory and its three growing files. Throws the system's error when the root cannot take it. */
 export function createRunDirectory(choice: RootChoice, group: Group, runId: string): RunDirectory {
@@ -46,12 +56,27 @@ export function createRunDirectory(choice: RootChoice, group: Group, runId: stri
   const opened: number[] = [];
   try {
     for (const name of [FILES.stdout, FILES.stderr, FILES.events]) opened.push(createFile(join(path, name), 0o600));
+    const [stdout, stderr, events] = opened as [number, number, number];
+    const run = {
+      root,
+      path,
+      group,
+      runId,
+      previousId: latestOf(root, group),
+      stdout,
+      stderr,
+      events,
+      hasReserve: false,
+    };
+    keepRoom(run);
+    return run;
   } catch (error) {
+    // A full disk, or no descriptor left: nothing of the attempt stays behind.
     for (const fd of opened) closeFile(fd);
+    for (const name of [FILES.stdout, FILES.stderr, FILES.events]) removeLeftover(join(path, name));
+    removeEmptyDirectory(path);
     throw error;
   }
-  const [stdout, stderr, events] = opened as [number, number, number];
-  return { root, path, group, runId, previousId: latestOf(root, group), stdout, stderr, events };
 }
 
 /** Makes what is missing above the run. Nothing below the root may be a symlink: one is refused, not followed. */
@@ -124,6 +149,26 @@ export function readPreviousReceipt(run: RunDirectory): string | null {
   const directory = runPath(run.root, run.group, run.previousId);
   if (linkState(directory)?.kind !== "directory") return null;
   return readWhole(join(directory, FILES.receipt))?.toString("utf8") ?? null;
+}
+
+/** The file for stdin that is forwarded. */
+export function createStdinFile(run: RunDirectory): number {
+  return createFile(join(run.path, FILES.stdin), 0o600);
+}
+
+/**
+ * Reserves room for the journal and the receipt when the file system is filling up, so that both still find it when it
+ * is full. Called from time to time: reserving at once would cost each start 0.3 ms. Throws ENOSPC.
+ */
+export function keepRoom(run: RunDirectory): void {
+  if (run.hasReserve || (freeBytes(run.events) ?? 0) > LOW_BYTES) return;
+  reserveSpace(run.events, RESERVE_BYTES);
+  run.hasReserve = true;
+}
+
+/** Gives the reserve back, for the receipt to take. */
+export function releaseRoom(run: RunDirectory): void {
+  if (run.hasReserve) cutToSize(run.events);
 }
 
 /** Ends the growth of a stream or journal file: read-only from here on. */

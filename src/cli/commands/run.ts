@@ -1,14 +1,16 @@
 /** `ashctl run`: the executor of `ash`, with options. */
 import { fromByteText } from "../../base/bytes.ts";
 import { AshError } from "../../base/errors.ts";
-import { fileState } from "../../base/files.ts";
+import { fileState, readHead } from "../../base/files.ts";
 import { parseCount } from "../../base/units.ts";
+import type { Announcement } from "../../evidence/announcement.ts";
 import type { RunSpec } from "../../evidence/run-spec.ts";
-import { plainRequest, type RunRequest } from "../../run/request.ts";
+import { plainRequest, type RunLimits, type RunRequest } from "../../run/request.ts";
 import type { Arguments } from "../arguments.ts";
-import { callerCwd, outputFormat } from "../caller.ts";
+import { callerCwd, callerLimits, outputFormat } from "../caller.ts";
 import type { Command } from "../command.ts";
 import { execute } from "../execute.ts";
+import { writeAll } from "../output.ts";
 import { printCompletion } from "../print-completion.ts";
 
 export const command: Command = {
@@ -24,22 +26,39 @@ export const command: Command = {
       { name: "label", value: "KEY=VALUE", repeat: true, help: "Label the run" },
       { name: "no-quickview", help: "Leave the output out of the answer, however small" },
       { name: "sample-ms", value: "N", help: "Sample the process tree every N ms (default: 2 ms, growing to 1 s)" },
+      { name: "timeout-ms", value: "N", help: "Stop the whole process tree after N ms; 0: never (default)" },
+      { name: "kill-after-ms", value: "N", help: "From asking processes to stop to killing them (default: 2000)" },
+      { name: "linger-ms", value: "N", help: "Wait for streams that outlive the command (default: 250)" },
+      { name: "stdin", value: "auto|inherit|capture|null", help: "Default auto: capture what nobody else reads" },
+      { name: "stdin-file", value: "PATH", help: "Give the command a file as stdin" },
+      {
+        name: "max-output-bytes",
+        value: "N",
+        help: "Stop the run beyond N bytes of output; 0: no budget (default: 256 MiB)",
+      },
+      { name: "max-stdin-bytes", value: "N", help: "The same for captured stdin" },
+      { name: "require-evidence", help: "Do not run when nothing can be stored" },
+      { name: "announce", help: "Print the run's id as JSON on stderr once it has started" },
       { name: "spec", value: "FILE", help: "Read the run from JSON (ashctl schema run-spec); '-' is stdin" },
     ],
     examples: [
       ["ashctl run --cwd web -- npm test", "in another directory"],
       ["ashctl run --env CI=1 -- make check", "with one more variable"],
+      ["ashctl run --timeout-ms 60000 -- npm test", "at most a minute, then the whole tree is stopped"],
       ["ashctl run --json -- cargo build", "the answer as JSON"],
     ],
     exits: [
       ["the child's", "when it ended by itself; 128+N for signal N"],
-      ["125", "ashctl itself failed: usage, spec"],
+      ["125", "ashctl itself failed, or a budget was reached"],
+      ["124", "the time-out passed"],
       ["126, 127", "not executable, not found"],
     ],
   },
   async run(context, parsed) {
     const format = context.json ? "json" : outputFormat();
-    const { completion, exitCode } = await execute(await requestOf(parsed), context.root);
+    const print = (announcement: Announcement) => void writeAll(2, `${JSON.stringify(announcement)}\n`);
+    const announce = parsed.values.has("announce") ? print : undefined;
+    const { completion, exitCode } = await execute(await requestOf(parsed), context.root, announce);
     printCompletion(completion, format);
     return exitCode;
   },
@@ -57,18 +76,57 @@ async function requestOf({ values, child }: Arguments): Promise<RunRequest> {
   }
   const sampleMs = countOf(values, "sample-ms") ?? spec?.sample_ms ?? 0;
   return {
-    ...plainRequest(argv),
+    ...plainRequest(argv, limitsOf(values, spec)),
     cwd: directoryOf(values.get("cwd")?.[0] ?? spec?.cwd),
     environment: environmentOf(values, spec),
     labels: { ...spec?.labels, ...pairsOf(values, "label") },
     quickview: !values.has("no-quickview") && spec?.quickview !== false,
     sampleMs: sampleMs === 0 ? null : sampleMs,
+    stdin: stdinOf(values, spec),
+    requireEvidence: values.has("require-evidence") || spec?.require_evidence === true,
   };
+}
+
+function limitsOf(values: Arguments["values"], spec: RunSpec | null): RunLimits {
+  const defaults = callerLimits();
+  const zeroIsNone = (count: number | null | undefined, fallback: number | null) =>
+    count === null || count === undefined ? fallback : count === 0 ? null : count;
+  return {
+    timeoutMs: zeroIsNone(countOf(values, "timeout-ms") ?? spec?.timeout_ms, defaults.timeoutMs),
+    killAfterMs: countOf(values, "kill-after-ms") ?? spec?.kill_after_ms ?? defaults.killAfterMs,
+    lingerMs: countOf(values, "linger-ms") ?? spec?.linger_ms ?? defaults.lingerMs,
+    maxOutputBytes: zeroIsNone(countOf(values, "max-output-bytes") ?? spec?.max_output_bytes, defaults.maxOutputBytes),
+    maxStdinBytes: zeroIsNone(countOf(values, "max-stdin-bytes") ?? spec?.max_stdin_bytes, defaults.maxStdinBytes),
+  };
+}
+
+const STDIN = ["auto", "inherit", "capture", "null"] as const;
+
+function stdinOf(values: Arguments["values"], spec: RunSpec | null): RunRequest["stdin"] {
+  const path = values.get("stdin-file")?.[0] ?? spec?.stdin_file;
+  const text = values.get("stdin")?.[0] ?? spec?.stdin;
+  if (path !== undefined) {
+    if (text !== undefined)
+      throw new AshError("usage", "stdin is given twice: --stdin and --stdin-file", { hint: "choose one" });
+    const file = absolute(path);
+    const state = fileState(file);
+    if (state === null || state.kind === "directory" || readHead(file, 0) === null) {
+      throw new AshError("usage", `--stdin-file '${path}' cannot be read`);
+    }
+    return { file };
+  }
+  const choice = STDIN.find((each) => each === (text ?? "auto"));
+  if (choice === undefined) throw new AshError("usage", `--stdin is '${text}'`, { hint: `one of: ${STDIN.join(" ")}` });
+  return choice;
+}
+
+function absolute(path: string): Buffer {
+  return path.startsWith("/") ? Buffer.from(path) : Buffer.concat([callerCwd(), Buffer.from(`/${path}`)]);
 }
 
 function directoryOf(path: string | undefined): Buffer | null {
   if (path === undefined) return null;
-  const directory = path.startsWith("/") ? Buffer.from(path) : Buffer.concat([callerCwd(), Buffer.from(`/${path}`)]);
+  const directory = absolute(path);
   if (fileState(directory)?.kind !== "directory") {
     throw new AshError("usage", `--cwd '${path}' is not a directory that can be entered`);
   }

@@ -4,8 +4,22 @@
  */
 
 import { decodeUtf8 } from "../../base/bytes.ts";
-import { AshError, isErrno } from "../../base/errors.ts";
-import type { Child, ChildEvents, Launcher, LaunchRequest, Loop, OutputStream, Started, Timer } from "../launcher.ts";
+import { isErrno } from "../../base/errors.ts";
+import { isTerminal } from "../../base/files.ts";
+import { signalName } from "../../base/signals.ts";
+import type {
+  Child,
+  ChildEvents,
+  Launcher,
+  LaunchRequest,
+  Loop,
+  OutputStream,
+  ReceivedSignal,
+  Started,
+  Timer,
+} from "../launcher.ts";
+import type { Orphans, ProcessControl } from "../process-control.ts";
+import { ownChildren, type ProcessState, readTree } from "../process-tree.ts";
 import { interpretWithSh } from "../program-lookup.ts";
 import { Timers } from "../timers.ts";
 
@@ -19,36 +33,36 @@ export function openPortableLauncher(): Launcher {
 }
 
 class PortableLoop implements Loop {
-  readonly #timers = new Timers();
-  #ready: (() => void)[] = [];
-  #wake: (() => void) | null = null;
+  private readonly timers = new Timers();
+  private ready: (() => void)[] = [];
+  private wake: (() => void) | null = null;
 
   after(ms: number, action: () => void): Timer {
-    return this.#timers.after(ms, action);
+    return this.timers.after(ms, action);
   }
 
   /** Hands an observation to the next turn. */
   post(action: () => void): void {
-    this.#ready.push(action);
-    this.#wake?.();
+    this.ready.push(action);
+    this.wake?.();
   }
 
   async turn(): Promise<void> {
-    if (this.#ready.length === 0) await this.#wait(this.#timers.untilNext());
-    const ready = this.#ready;
-    this.#ready = [];
+    if (this.ready.length === 0) await this.wait(this.timers.untilNext());
+    const ready = this.ready;
+    this.ready = [];
     for (const action of ready) action();
-    this.#timers.run();
+    this.timers.run();
   }
 
-  #wait(ms: number | null): Promise<void> {
+  private wait(ms: number | null): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(done, Math.min(ms ?? MAX_WAIT_MS, MAX_WAIT_MS));
       const self = this;
-      this.#wake = done;
+      this.wake = done;
       function done() {
         clearTimeout(timer);
-        self.#wake = null;
+        self.wake = null;
         resolve();
       }
     });
@@ -60,24 +74,43 @@ class PortableLauncher implements Launcher {
   readonly loop = new PortableLoop();
   /** The runtime opens /dev/null in place of closed descriptors; here they cannot be told apart. */
   readonly closed: readonly number[] = [];
+  readonly control = new PortableProcessControl();
+
+  /** Not to be told here. */
+  ownsStdin(): boolean {
+    return false;
+  }
+
+  watchSignals(numbers: readonly number[], onSignal: (signal: ReceivedSignal) => void): void {
+    const terminal = isTerminal(0);
+    for (const number of numbers) {
+      const name = signalName(number);
+      try {
+        // Who sent it is not known here: at a terminal, Ctrl-C and Ctrl-\\ are taken to have been typed.
+        const fromTerminal = terminal && (name === "SIGINT" || name === "SIGQUIT");
+        process.on(name as NodeJS.Signals, () => this.loop.post(() => onSignal({ name, number, fromTerminal })));
+      } catch {
+        // A platform without this signal.
+      }
+    }
+  }
 
   start(request: LaunchRequest, events: ChildEvents): Started {
     try {
-      return { kind: "started", child: this.#spawn(request.argv, request, events) };
+      return { kind: "started", child: this.spawn(request.argv, request, events) };
     } catch (error) {
       if (!isErrno(error)) throw error;
       const argv = error.code === "ENOEXEC" ? interpretWithSh(request) : null;
-      if (argv !== null) return { kind: "started", child: this.#spawn(argv, request, events) };
-      if (error.code === "EMFILE") throw new AshError("cannot_capture", "no pipe could be made: too many open files");
+      if (argv !== null) return { kind: "started", child: this.spawn(argv, request, events) };
       return { kind: "failed", errno: error.code };
     }
   }
 
-  #spawn(argv: readonly Uint8Array[], request: LaunchRequest, events: ChildEvents): Child {
+  private spawn(argv: readonly Uint8Array[], request: LaunchRequest, events: ChildEvents): Child {
     const { loop } = this;
     const text = (bytes: Uint8Array) => decodeUtf8(bytes) ?? Buffer.from(bytes).toString("utf8");
     const child = Bun.spawn(argv.map(text), {
-      stdio: ["inherit", "pipe", "pipe"],
+      stdio: [stdinOf(request), "pipe", "pipe"],
       ...(request.cwd === null ? {} : { cwd: text(request.cwd) }),
       ...(request.environment === null ? {} : { env: changedEnvironment(request.environment) }),
     });
@@ -111,6 +144,8 @@ class PortableLauncher implements Launcher {
         readers.delete(stream);
         void reader?.cancel();
       },
+      holders: () => [],
+      handOff: () => false,
     };
   }
 }
@@ -136,6 +171,33 @@ async function pump(
     if (isWanted()) loop.post(() => events.end(stream, null));
   } catch (error) {
     if (isWanted()) loop.post(() => events.end(stream, isErrno(error) ? error.code : "EIO"));
+  }
+}
+
+/** Stdin that would have to be forwarded is inherited: who else reads it is not known here. */
+function stdinOf({ stdin }: LaunchRequest): "inherit" | "ignore" | ReturnType<typeof Bun.file> {
+  if (stdin.kind === "null") return "ignore";
+  return stdin.kind === "file" ? Bun.file(Buffer.from(stdin.path).toString("utf8")) : "inherit";
+}
+
+/** Without being the subreaper: a process that has left the tree is not found. */
+class PortableProcessControl implements ProcessControl {
+  private readonly foreign = new Set(ownChildren());
+
+  living(): ProcessState[] {
+    return readTree(this.foreign).filter(({ state }) => state !== "Z");
+  }
+
+  signal({ pid }: ProcessState, number: number): boolean {
+    try {
+      return process.kill(pid, number);
+    } catch {
+      return false;
+    }
+  }
+
+  reapOrphans(): Orphans {
+    return { userMs: 0, systemMs: 0, living: 0 };
   }
 }
 

@@ -1,0 +1,13 @@
+/** What a drainer is told: where late output goes, how much of it, and when the run's clock began. */
+
+/** The name the drainer runs under: our image looks at the name it is called by. */
+export const DRAINER_NAME = "ash-drain";
+
+export interface LateCapture {
+  /** The run's directory. */
+  directory: Uint8Array;
+  /** What is left of the run's output budget; null without one. */
+  budgetBytes: number | null;
+  /** CLOCK_MONOTONIC at the child's start, in nanoseconds. */
+  startNs: number;
+}

@@ -1,0 +1,106 @@
+/** The receipt of a run that has ended. */
+import { toByteText } from "../base/bytes.ts";
+import { formatTime } from "../base/clock.ts";
+import { SCHEMA } from "../evidence/names.ts";
+import type { Receipt, StreamRecord } from "../evidence/receipt.ts";
+import { readPreviousReceipt } from "../store/run-directory.ts";
+import { comparePrevious, type PreviousRun, parsePrevious, storageOf } from "./finish.ts";
+import { readHostState } from "./host-state.ts";
+import type { StdinPlan } from "./launcher.ts";
+import { cpuOf, processPeak } from "./measure.ts";
+import type { Observation } from "./observe.ts";
+import type { Recording } from "./recording.ts";
+import type { RunRequest } from "./request.ts";
+import type { RunContext } from "./run.ts";
+import { describeStdin } from "./stdin-kind.ts";
+
+/** What does not depend on the child's end, read beside the running child. */
+export interface Surroundings {
+  stdin: Receipt["stdin"];
+  previous: PreviousRun | null;
+}
+
+export function readSurroundings(stdin: StdinPlan, { launcher }: RunContext, { place }: Recording): Surroundings {
+  return {
+    stdin: describeStdin(stdin, launcher.closed.includes(0)),
+    previous: place === null ? null : parsePrevious(place.previousId, readPreviousReceipt(place)),
+  };
+}
+
+/** Ends the journal, reads the host once more and gathers what was observed. */
+export function buildReceipt(
+  request: RunRequest,
+  surroundings: Surroundings,
+  context: RunContext,
+  recording: Recording,
+  observation: Observation,
+): Receipt {
+  const { ending, exit, sampler } = observation;
+  const { journal, place } = recording;
+  const wallMs = Math.round(observation.wallNs / 1e3) / 1e3;
+  journal.append({ type: "run_finalized", elapsed_ns: observation.elapsedNs(), state: ending.state });
+  journal.flush();
+  const streams = streamsOf(recording, observation);
+  const cpu = observation.cpuMs;
+  const { failure } = ending;
+  return {
+    schema: SCHEMA.receipt,
+    run_id: recording.runId,
+    state: ending.state,
+    exit: exit?.exit ?? { kind: "none", code: null, signal: null },
+    wall_ms: wallMs,
+    started_at: formatTime(observation.startedMs),
+    ended_at: formatTime(observation.endedMs),
+    argv: request.argv.map(toByteText),
+    cwd: toByteText(request.cwd ?? context.cwd),
+    root: place === null ? null : toByteText(place.root),
+    group: `${recording.group.executable}/${recording.group.invocation}`,
+    pid: observation.pid,
+    failure: failure === null ? null : { errno: failure.errno, message: failure.message, exit_code: failure.exitCode },
+    cpu: cpu === null ? null : cpuOf(cpu.userMs, cpu.systemMs, wallMs, observation.cpuPartial),
+    rss:
+      exit === null
+        ? null
+        : {
+            process_bytes: processPeak(exit.maxRssBytes, observation.floorBytes, sampler.processPeakBytes),
+            tree_bytes: sampler.treeMeasure(),
+          },
+    host: { before: observation.before, after: readHostState() },
+    streams,
+    stdin: surroundings.stdin,
+    limits: {
+      timeout_ms: request.limits.timeoutMs,
+      kill_after_ms: request.limits.killAfterMs,
+      linger_ms: request.limits.lingerMs,
+      max_output_bytes: request.limits.maxOutputBytes,
+      max_stdin_bytes: request.limits.maxStdinBytes,
+      sample_ms: request.sampleMs,
+    },
+    storage: storageOf(streams, recording),
+    changes: { observed: false },
+    environment: null,
+    labels: { ...request.labels },
+    terminated: observation.stopper.record(),
+    previous: comparePrevious(surroundings.previous, observation.startedMs, streams),
+    batch: null,
+    broker: {
+      version: context.version,
+      platform: `${process.platform}-${process.arch}`,
+      bun_version: Bun.version,
+      launcher: context.launcher.name,
+    },
+    warnings: recording.warnings,
+  };
+}
+
+function streamsOf({ stdin, stdout, stderr }: Recording, { heldOpen }: Observation): Receipt["streams"] {
+  const held = (stream: "stdout" | "stderr", record: Omit<StreamRecord, "held_by">): StreamRecord => ({
+    ...record,
+    held_by: heldOpen.find((holder) => holder.stream === stream)?.pids ?? null,
+  });
+  return {
+    stdin: stdin === null ? null : { ...stdin.record(), held_by: null },
+    stdout: held("stdout", stdout.record()),
+    stderr: held("stderr", stderr.record()),
+  };
+}

@@ -1,0 +1,127 @@
+/** Where a run's evidence goes while it grows, and how it becomes final. */
+import { type ByteText, displayBytes, toByteText } from "../base/bytes.ts";
+import { monotonicNs, wallMicroseconds } from "../base/clock.ts";
+import { AshError, errorReason, isErrno } from "../base/errors.ts";
+import type { Receipt } from "../evidence/receipt.ts";
+import { type Group, groupOf } from "../store/layout.ts";
+import type { RootChoice } from "../store/root.ts";
+import {
+  createRunDirectory,
+  createStdinFile,
+  keepRoom,
+  pointLatest,
+  publishReceipt,
+  type RunDirectory,
+  releaseRoom,
+  sealFile,
+} from "../store/run-directory.ts";
+import { makeRunId } from "../store/run-id.ts";
+import { Journal } from "./journal.ts";
+import type { RunRequest } from "./request.ts";
+import { StreamCapture } from "./stream-capture.ts";
+
+export interface Recording {
+  runId: string;
+  group: Group;
+  /** null: no place could take the run; its output is kept in memory. */
+  place: RunDirectory | null;
+  /** Why no place could take it. */
+  refusal: string | null;
+  stdout: StreamCapture;
+  stderr: StreamCapture;
+  /** Made when stdin is captured. */
+  stdin: StreamCapture | null;
+  stdinFile: number | null;
+  journal: Journal;
+  warnings: string[];
+}
+
+/** Opens the first place that takes the run. Throws AshError `store_unavailable` only when evidence is required. */
+export function openRecording(request: RunRequest, roots: readonly RootChoice[]): Recording {
+  const runId = makeRunId(wallMicroseconds(), `${process.pid} ${monotonicNs()}`);
+  const group = groupOf(request.argv);
+  const refused: string[] = [];
+  let reason: string | null = null;
+  for (const choice of roots) {
+    try {
+      return recordingAt(createRunDirectory(choice, group, runId), refused);
+    } catch (error) {
+      reason ??= errorReason(error);
+      refused.push(`${displayBytes(choice.root)} (${errorReason(error)})`);
+      // Without a free descriptor no other place is better.
+      if (isErrno(error, "EMFILE") || isErrno(error, "ENFILE")) break;
+    }
+  }
+  if (request.requireEvidence) {
+    throw new AshError("store_unavailable", `no evidence can be kept: ${refused.join(", ")}`, {
+      hint: "without --require-evidence the command runs all the same",
+    });
+  }
+  return {
+    runId,
+    group,
+    place: null,
+    refusal: reason ?? "no place",
+    stdout: new StreamCapture(null),
+    stderr: new StreamCapture(null),
+    stdin: null,
+    stdinFile: null,
+    journal: new Journal(null),
+    warnings: [`nothing of this run is stored: ${refused.join(", ")}`],
+  };
+}
+
+function recordingAt(place: RunDirectory, refused: readonly string[]): Recording {
+  return {
+    runId: place.runId,
+    group: place.group,
+    place,
+    refusal: null,
+    stdout: new StreamCapture(place.stdout),
+    stderr: new StreamCapture(place.stderr),
+    stdin: null,
+    stdinFile: null,
+    journal: new Journal(place.events),
+    warnings: refused.length === 0 ? [] : [`stored elsewhere, since it could not be at ${refused.join(", ")}`],
+  };
+}
+
+/** See to it that a disk that fills up still takes the journal and the receipt. */
+export function keepRoomFor({ place }: Recording): void {
+  try {
+    if (place !== null) keepRoom(place);
+  } catch {
+    // It is full already: the streams and the journal say so themselves.
+  }
+}
+
+/** Begins to keep the stdin that is forwarded. */
+export function recordStdin(recording: Recording): StreamCapture {
+  let file: number | null = null;
+  try {
+    if (recording.place !== null) file = createStdinFile(recording.place);
+  } catch (error) {
+    recording.warnings.push(`stdin is not stored: ${errorReason(error)}`);
+  }
+  recording.stdinFile = file;
+  recording.stdin = new StreamCapture(file);
+  return recording.stdin;
+}
+
+/** Seals the evidence and makes the run final. The run's directory as the completion shows it; null when there is none. */
+export function publishRecording(recording: Recording, receipt: Receipt): ByteText | null {
+  const { place, stdinFile } = recording;
+  if (place === null) return null;
+  try {
+    releaseRoom(place);
+    for (const fd of [place.stdout, place.stderr, place.events]) sealFile(fd);
+    if (stdinFile !== null) sealFile(stdinFile);
+    publishReceipt(place, `${JSON.stringify(receipt)}\n`);
+    pointLatest(place);
+  } catch (error) {
+    receipt.warnings.push(`the receipt could not be stored: ${errorReason(error)}`);
+    receipt.storage.complete = false;
+    receipt.storage.reason ??= errorReason(error);
+  }
+  return toByteText(place.path);
+}
