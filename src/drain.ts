@@ -88,8 +88,8 @@ class LateRecording {
 
   seal(): void {
     this.flush();
-    for (const { fd } of this.captures.values()) sealFile(fd);
-    if (this.journal !== null) sealFile(this.journal.fd);
+    for (const { fd } of this.captures.values()) sealFile(fd, false);
+    if (this.journal !== null) sealFile(this.journal.fd, false);
   }
 
   private open(stream: OutputStream): StreamCapture | null {

@@ -204,6 +204,29 @@ export function reserveSpace(fd: number, bytes: number): void {
   if (code === "ENOSPC" || code === "EDQUOT") throw systemError(code, "fallocate");
 }
 
+/** Puts an open file on the disk. A file system that cannot (EINVAL) is no failure. Throws EIO and ENOSPC. */
+export function syncFile(fd: number): void {
+  if (libc === null) {
+    nodeFs().fsyncSync(fd);
+    return;
+  }
+  if (libc.fsync(fd) === 0) return;
+  const code = lastErrno(libc);
+  if (code === "EIO" || code === "ENOSPC" || code === "EDQUOT") throw systemError(code, "fsync");
+}
+
+/** Puts the entries of a directory on the disk. */
+export function syncDirectory(path: Uint8Array): void {
+  if (libc === null) return;
+  const fd = libc.open(cString(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0) return;
+  try {
+    syncFile(fd);
+  } finally {
+    libc.close(fd);
+  }
+}
+
 /** Bytes that an ordinary user may still write to the file system of an open file; null when it does not say. */
 export function freeBytes(fd: number): number | null {
   if (libc === null) return null;

@@ -1,4 +1,5 @@
 /** One run as `ash` and `ashctl run` do it: the same executor, the same answer. */
+import { AshError } from "../base/errors.ts";
 import { openPosixLauncher } from "../run/posix/posix-launcher.ts";
 import type { RunRequest } from "../run/request.ts";
 import { type RunContext, type RunResult, runCommand } from "../run/run.ts";
@@ -12,6 +13,12 @@ export async function execute(
   announce?: RunContext["announce"],
 ): Promise<RunResult> {
   const launcher = openPosixLauncher() ?? (await import("../run/portable/portable-launcher.ts")).openPortableLauncher();
+  if (request.reportFd !== null && !launcher.isOpenAtCaller(request.reportFd)) {
+    throw new AshError("usage", `--report-fd ${request.reportFd} is not open`, { hint: "for example: 3>report.txt" });
+  }
+  if (request.pty && launcher.name !== "posix") {
+    throw new AshError("usage", "--pty is not possible on this platform", { hint: "run without it" });
+  }
   const cwd = callerCwd();
   return runCommand(request, {
     launcher,

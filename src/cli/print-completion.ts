@@ -5,14 +5,14 @@ import { renderBriefCompletion, renderCompletion } from "../render/completion-te
 import { type OutputFormat, wantsColor } from "./caller.ts";
 import { writeAll } from "./output.ts";
 
-export function printCompletion(completion: Completion, format: OutputFormat): void {
-  const result = writeAll(1, textOf(completion, format));
+export function printCompletion(completion: Completion, format: OutputFormat, fd = 1): void {
+  const result = writeAll(fd, textOf(completion, format, fd));
   // A reader that has gone wants nothing; anything else (a full disk) is told, and the child's code still returned.
   if (result.kind === "failed") writeAll(2, `ash: the completion could not be printed: ${result.reason}\n`);
 }
 
-function textOf(completion: Completion, format: OutputFormat): string {
+function textOf(completion: Completion, format: OutputFormat, fd: number): string {
   if (format === "json") return `${JSON.stringify(completion)}\n`;
-  const color = wantsColor(isTerminal(1));
+  const color = wantsColor(isTerminal(fd));
   return format === "brief" ? renderBriefCompletion(completion, color) : renderCompletion(completion, color);
 }

@@ -56,6 +56,9 @@ export const StreamSchema = z.strictObject({
   complete: z.boolean().describe("Nothing that was written until finalization is missing"),
   ended: z.enum(STREAM_ENDS),
   lines: CountSchema.describe("Logical lines; a last fragment without a line ending counts"),
+  terminal: z
+    .boolean()
+    .describe("It was a pseudo-terminal: stdout and stderr in one, line endings as the terminal made them"),
   held_by: z.array(CountSchema).nullable().describe("held_open: the processes that still had it; may be incomplete"),
 });
 

@@ -19,6 +19,10 @@ export interface LaunchRequest {
   /** The caller's PATH, null when it has none. */
   searchPath: string | null;
   stdin: StdinPlan;
+  /** The child's stdin, stdout and stderr are one pseudo-terminal, in a session of its own; observed as stdout. */
+  pty: boolean;
+  /** A descriptor of the caller's that is for us and not for the child. */
+  withheld: number | null;
 }
 
 /** What the child gets as stdin. `capture`: a pipe that our own stdin is forwarded into, at most `budgetBytes` of it. */
@@ -56,11 +60,16 @@ export interface ChildEvents {
 
 export interface Child {
   readonly pid: number;
+  /** The caller's terminal has another size: the child's pseudo-terminal gets it too. */
+  resize(): void;
   /**
    * Reads what is in the stream's pipe now, at most one pipe's capacity. After the child's exit this is everything
    * the child wrote, whoever else still writes.
    */
   drain(stream: OutputStream): void;
+  /** Reads no more of the stream until `resume`: what is written stays in the pipe, and a full pipe makes the writer wait. */
+  pause(stream: OutputStream): void;
+  resume(stream: OutputStream): void;
   /** Stops reading the stream, whose pipe may still be written to, and closes our end. */
   release(stream: OutputStream): void;
   /** Gives open streams, with what is in their pipes, to a drainer. False when there can be none. */
@@ -87,6 +96,10 @@ export interface Timer {
 export interface Loop {
   /** Calls `action` once in `turn`, `ms` from now. Any size of `ms` is fine. */
   after(ms: number, action: () => void): Timer;
+  /** Calls `action` in each turn in which `fd` takes bytes, or its reader has gone. */
+  watchWritable(fd: number, action: () => void): void;
+  /** Ends every watch of `fd`. */
+  unwatch(fd: number): void;
   /** One wait and everything that has become ready. */
   turn(): Promise<void>;
 }
@@ -97,6 +110,10 @@ export interface Launcher {
   /** Which of descriptors 0, 1 and 2 the caller had closed. */
   readonly closed: readonly number[];
   readonly control: ProcessControl;
+  /** Whether the caller handed us this descriptor. */
+  isOpenAtCaller(fd: number): boolean;
+  /** The first value of a variable in the caller's environment; null when it is not set. */
+  readVariable(name: string): Uint8Array | null;
   /** Whether stdin is a pipe that nobody else reads; in doubt it is not. */
   ownsStdin(): boolean;
   /** Reports these signals from now on, but those that the caller ignores: they stay ignored. */

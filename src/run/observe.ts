@@ -8,6 +8,7 @@ import { Ending } from "./ending.ts";
 import { readHostState } from "./host-state.ts";
 import { FLUSH_MS } from "./journal.ts";
 import type { Child, ChildEvents, ExitStatus, Launcher, LaunchRequest, OutputStream, Started } from "./launcher.ts";
+import { PassThrough } from "./pass-through.ts";
 import { readMemory, readProcess } from "./process-tree.ts";
 import { explainStartFailure } from "./program-lookup.ts";
 import { keepRoomFor, type Recording, recordStdin } from "./recording.ts";
@@ -49,6 +50,7 @@ export class Observation {
   private readonly budget: Budget;
   private readonly cancellation: Cancellation;
   private readonly open: Set<OutputStream>;
+  private readonly passThrough: Record<OutputStream, PassThrough> | null;
   private orphanCpu = { userMs: 0, systemMs: 0 };
   private lingered = false;
   private flushArmed = false;
@@ -60,10 +62,15 @@ export class Observation {
     this.launcher = launcher;
     this.recording = recording;
     this.budget = new Budget(request.limits.maxOutputBytes);
-    this.open = new Set((["stdout", "stderr"] as const).filter((_, i) => !launcher.closed.includes(i + 1)));
+    this.open = request.pty
+      ? new Set(["stdout"])
+      : new Set((["stdout", "stderr"] as const).filter((_, i) => !launcher.closed.includes(i + 1)));
     for (const stream of ["stdout", "stderr"] as const) {
       if (!this.open.has(stream)) recording[stream].ended = "closed";
     }
+    this.passThrough = request.tee
+      ? { stdout: new PassThrough(loop, "stdout"), stderr: new PassThrough(loop, "stderr") }
+      : null;
     this.stopper = new TreeStopper(loop, control, request.limits.killAfterMs, (signal, pid) =>
       this.append({ type: "signal", direction: "sent", signal, pid }),
     );
@@ -97,11 +104,14 @@ export class Observation {
 
   /** Starts the child. Signals are watched before, so that none finds us between the two. */
   start(launch: LaunchRequest, argvSha256: string): Started {
+    const { request } = this;
     this.launcher.watchSignals(
       [...CANCELLING, ...PASSED_ON],
       (signal) => {
         this.append({ type: "signal", direction: "received", signal: signal.name });
-        this.cancellation.receive(signal);
+        if (signal.name === "SIGWINCH" && request.pty) this.child?.resize();
+        // A child on a terminal of its own hears nothing of ours.
+        else this.cancellation.receive(request.pty ? { ...signal, fromTerminal: false } : signal);
       },
       () => this.armReaping(),
     );
@@ -133,7 +143,12 @@ export class Observation {
     this.sampler.start();
     // The image starts with a compiler that waits; a run that lasts is worth compiling for.
     loop.after(WARM_UP_MS, () => Bun.unsafe.setJITPolicy(1));
-    while (this.exit === null || !this.stopper.isSettled || (this.open.size > 0 && !this.lingered)) {
+    while (
+      this.exit === null ||
+      !this.stopper.isSettled ||
+      (this.open.size > 0 && !this.lingered) ||
+      !this.isPassedOn()
+    ) {
       this.armFlush();
       await loop.turn();
     }
@@ -166,10 +181,22 @@ export class Observation {
     };
   }
 
+  /** Our own reader has got everything; one that holds up a run that is being stopped is given up. */
+  private isPassedOn(): boolean {
+    if (this.passThrough === null || this.child === null) return true;
+    const { stdout, stderr } = this.passThrough;
+    if (this.exit !== null && this.ending.state !== "completed") {
+      stdout.abandon(this.child);
+      stderr.abandon(this.child);
+    }
+    return stdout.isIdle && stderr.isIdle;
+  }
+
   private chunk(stream: OutputStream, bytes: Uint8Array): void {
     const capture = this.recording[stream];
     const granted = this.budget.take(bytes.length);
     if (granted > 0) this.store(stream, capture, granted === bytes.length ? bytes : bytes.subarray(0, granted));
+    if (this.child !== null) this.passThrough?.[stream].pass(bytes, this.child);
     if (granted === bytes.length) return;
     // Nothing beyond the budget is kept, but all of it is read: a child that cleans up must not block on us.
     capture.lostBytes += bytes.length - granted;

@@ -6,13 +6,14 @@ import type { Receipt, StreamRecord } from "../evidence/receipt.ts";
 import { readPreviousReceipt } from "../store/run-directory.ts";
 import { comparePrevious, type PreviousRun, parsePrevious, storageOf } from "./finish.ts";
 import { readHostState } from "./host-state.ts";
-import type { StdinPlan } from "./launcher.ts";
+import type { Launcher, StdinPlan } from "./launcher.ts";
 import { cpuOf, processPeak } from "./measure.ts";
 import type { Observation } from "./observe.ts";
 import type { Recording } from "./recording.ts";
 import type { RunRequest } from "./request.ts";
 import type { RunContext } from "./run.ts";
 import { describeStdin } from "./stdin-kind.ts";
+import type { StreamCapture } from "./stream-capture.ts";
 
 /** What does not depend on the child's end, read beside the running child. */
 export interface Surroundings {
@@ -40,7 +41,7 @@ export function buildReceipt(
   const wallMs = Math.round(observation.wallNs / 1e3) / 1e3;
   journal.append({ type: "run_finalized", elapsed_ns: observation.elapsedNs(), state: ending.state });
   journal.flush();
-  const streams = streamsOf(recording, observation);
+  const streams = streamsOf(recording, observation, request.pty);
   const cpu = observation.cpuMs;
   const { failure } = ending;
   return {
@@ -78,7 +79,7 @@ export function buildReceipt(
     },
     storage: storageOf(streams, recording),
     changes: { observed: false },
-    environment: null,
+    environment: recordedEnvironment(request, context.launcher),
     labels: { ...request.labels },
     terminated: observation.stopper.record(),
     previous: comparePrevious(surroundings.previous, observation.startedMs, streams),
@@ -93,14 +94,31 @@ export function buildReceipt(
   };
 }
 
-function streamsOf({ stdin, stdout, stderr }: Recording, { heldOpen }: Observation): Receipt["streams"] {
-  const held = (stream: "stdout" | "stderr", record: Omit<StreamRecord, "held_by">): StreamRecord => ({
-    ...record,
+/** Only what was asked for by name, as the child has it. */
+function recordedEnvironment({ recordEnv, environment }: RunRequest, launcher: Launcher): Receipt["environment"] {
+  if (recordEnv.length === 0) return null;
+  const values: NonNullable<Receipt["environment"]> = {};
+  for (const name of recordEnv) {
+    const unset = environment?.unset.has(name) === true;
+    const value = unset ? null : (environment?.set.get(name) ?? launcher.readVariable(name));
+    values[name] = value === null ? null : toByteText(value);
+  }
+  return values;
+}
+
+function streamsOf(
+  { stdin, stdout, stderr }: Recording,
+  { heldOpen }: Observation,
+  terminal: boolean,
+): Receipt["streams"] {
+  const output = (stream: "stdout" | "stderr", capture: StreamCapture): StreamRecord => ({
+    ...capture.record(),
+    terminal,
     held_by: heldOpen.find((holder) => holder.stream === stream)?.pids ?? null,
   });
   return {
-    stdin: stdin === null ? null : { ...stdin.record(), held_by: null },
-    stdout: held("stdout", stdout.record()),
-    stderr: held("stderr", stderr.record()),
+    stdin: stdin === null ? null : { ...stdin.record(), terminal: false, held_by: null },
+    stdout: output("stdout", stdout),
+    stderr: terminal ? null : output("stderr", stderr),
   };
 }

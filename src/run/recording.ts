@@ -14,6 +14,7 @@ import {
   type RunDirectory,
   releaseRoom,
   sealFile,
+  syncDirectories,
 } from "../store/run-directory.ts";
 import { makeRunId } from "../store/run-id.ts";
 import { Journal } from "./journal.ts";
@@ -109,15 +110,16 @@ export function recordStdin(recording: Recording): StreamCapture {
 }
 
 /** Seals the evidence and makes the run final. The run's directory as the completion shows it; null when there is none. */
-export function publishRecording(recording: Recording, receipt: Receipt): ByteText | null {
+export function publishRecording(recording: Recording, receipt: Receipt, durable: boolean): ByteText | null {
   const { place, stdinFile } = recording;
   if (place === null) return null;
   try {
     releaseRoom(place);
-    for (const fd of [place.stdout, place.stderr, place.events]) sealFile(fd);
-    if (stdinFile !== null) sealFile(stdinFile);
-    publishReceipt(place, `${JSON.stringify(receipt)}\n`);
+    for (const fd of [place.stdout, place.stderr, place.events]) sealFile(fd, durable);
+    if (stdinFile !== null) sealFile(stdinFile, durable);
+    publishReceipt(place, `${JSON.stringify(receipt)}\n`, durable);
     pointLatest(place);
+    if (durable) syncDirectories(place);
   } catch (error) {
     receipt.warnings.push(`the receipt could not be stored: ${errorReason(error)}`);
     receipt.storage.complete = false;

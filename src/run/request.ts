@@ -14,6 +14,16 @@ export interface RunRequest {
   /** `auto`: captured when nobody else reads our stdin, else inherited. */
   stdin: "auto" | "inherit" | "capture" | "null" | { file: Uint8Array };
   limits: RunLimits;
+  /** Run on a pseudo-terminal. */
+  pty: boolean;
+  /** Pass the output on to our own stdout and stderr. */
+  tee: boolean;
+  /** Where the completion goes instead of stdout; not handed to the child. */
+  reportFd: number | null;
+  /** Names of the variables to record. */
+  recordEnv: readonly string[];
+  /** Everything is on the disk before the completion is printed. */
+  durable: boolean;
   /** Refuse to start when no evidence can be kept. */
   requireEvidence: boolean;
 }
@@ -49,6 +59,11 @@ export function plainRequest(argv: readonly Uint8Array[], limits: RunLimits): Ru
     sampleMs: null,
     stdin: "auto",
     limits,
+    pty: false,
+    tee: false,
+    reportFd: null,
+    recordEnv: [],
+    durable: false,
     requireEvidence: false,
   };
 }

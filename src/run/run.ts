@@ -41,14 +41,17 @@ export async function runCommand(request: RunRequest, context: RunContext): Prom
   const stdin = planStdin(request, context.launcher);
   const recording = openRecording(request, context.roots);
   const observation = new Observation(request, context.launcher, recording);
-  const started = observation.start({ ...request, searchPath: context.searchPath, stdin }, argvDigest(request.argv));
+  const started = observation.start(
+    { ...request, searchPath: context.searchPath, stdin, withheld: request.reportFd },
+    argvDigest(request.argv),
+  );
   const surroundings = readSurroundings(stdin, context, recording);
   if (started.kind === "started") {
     announce(context, recording, observation);
     await observation.watch();
   }
   const receipt = buildReceipt(request, surroundings, context, recording, observation);
-  const artifacts = publishRecording(recording, receipt);
+  const artifacts = publishRecording(recording, receipt, request.durable);
   handOffStreams(recording, observation);
   const quickview = request.quickview
     ? makeQuickview(recording.stdout, recording.stderr, recording.journal.kept)

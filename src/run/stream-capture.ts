@@ -76,7 +76,7 @@ export class StreamCapture {
   }
 
   /** The final account. Once only: the hash ends with it. */
-  record(): Omit<StreamRecord, "held_by"> {
+  record(): Omit<StreamRecord, "held_by" | "terminal"> {
     return {
       bytes: this.bytes,
       sha256: this.hash.digest("hex"),

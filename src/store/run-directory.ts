@@ -21,6 +21,8 @@ import {
   removeLeftover,
   renameFile,
   reserveSpace,
+  syncDirectory,
+  syncFile,
   writeWhole,
 } from "../base/files.ts";
 import { FILES } from "../evidence/names.ts";
@@ -171,19 +173,28 @@ export function releaseRoom(run: RunDirectory): void {
   if (run.hasReserve) cutToSize(run.events);
 }
 
-/** Ends the growth of a stream or journal file: read-only from here on. */
-export function sealFile(fd: number): void {
+/** Ends the growth of a stream or journal file: read-only from here on, and on the disk when `durable`. */
+export function sealFile(fd: number, durable: boolean): void {
+  if (durable) syncFile(fd);
   makeReadOnly(fd);
   closeFile(fd);
 }
 
+/** Puts the names of the run, of its group and of every level up to the root on the disk. */
+export function syncDirectories(run: RunDirectory): void {
+  const group = join(run.root, "artifacts", run.group.executable, run.group.invocation);
+  const executable = join(run.root, "artifacts", run.group.executable);
+  for (const path of [run.path, group, executable, artifactsPath(run.root), run.root]) syncDirectory(path);
+}
+
 /** Makes the run final: the receipt appears whole, under its name, in one step. */
-export function publishReceipt(run: RunDirectory, text: string): void {
+export function publishReceipt(run: RunDirectory, text: string, durable: boolean): void {
   const temporary = join(run.path, ".receipt.json.tmp");
   try {
     const fd = createFile(temporary, 0o400);
     try {
       writeWhole(fd, Buffer.from(text, "utf8"));
+      if (durable) syncFile(fd);
     } finally {
       closeFile(fd);
     }

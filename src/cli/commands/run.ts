@@ -37,6 +37,11 @@ export const command: Command = {
         help: "Stop the run beyond N bytes of output; 0: no budget (default: 256 MiB)",
       },
       { name: "max-stdin-bytes", value: "N", help: "The same for captured stdin" },
+      { name: "pty", help: "Run on a pseudo-terminal: one merged stream" },
+      { name: "tee", help: "Also pass the output on to stdout and stderr; print no answer there" },
+      { name: "report-fd", value: "N", help: "Write the answer to descriptor N" },
+      { name: "record-env", value: "NAME", repeat: true, help: "Record the value of a variable" },
+      { name: "durable", help: "Answer when everything is on the disk" },
       { name: "require-evidence", help: "Do not run when nothing can be stored" },
       { name: "announce", help: "Print the run's id as JSON on stderr once it has started" },
       { name: "spec", value: "FILE", help: "Read the run from JSON (ashctl schema run-spec); '-' is stdin" },
@@ -58,8 +63,10 @@ export const command: Command = {
     const format = context.json ? "json" : outputFormat();
     const print = (announcement: Announcement) => void writeAll(2, `${JSON.stringify(announcement)}\n`);
     const announce = parsed.values.has("announce") ? print : undefined;
-    const { completion, exitCode } = await execute(await requestOf(parsed), context.root, announce);
-    printCompletion(completion, format);
+    const request = await requestOf(parsed);
+    const { completion, exitCode } = await execute(request, context.root, announce);
+    const fd = request.reportFd ?? (request.tee ? null : 1);
+    if (fd !== null) printCompletion(completion, format, fd);
     return exitCode;
   },
 };
@@ -83,6 +90,11 @@ async function requestOf({ values, child }: Arguments): Promise<RunRequest> {
     quickview: !values.has("no-quickview") && spec?.quickview !== false,
     sampleMs: sampleMs === 0 ? null : sampleMs,
     stdin: stdinOf(values, spec),
+    pty: values.has("pty") || spec?.pty === true,
+    tee: values.has("tee") || spec?.tee === true,
+    reportFd: countOf(values, "report-fd"),
+    recordEnv: namesOf([...(spec?.record_env ?? []), ...(values.get("record-env") ?? [])]),
+    durable: values.has("durable") || spec?.durable === true,
     requireEvidence: values.has("require-evidence") || spec?.require_evidence === true,
   };
 }
@@ -143,6 +155,14 @@ function environmentOf(values: Arguments["values"], spec: RunSpec | null): RunRe
     if (set.has(name)) throw new AshError("usage", `'${name}' is both set and unset`);
   }
   return set.size + unset.size === 0 ? null : { set, unset };
+}
+
+function namesOf(names: readonly string[]): string[] {
+  for (const name of names) {
+    if (name === "" || name.includes("="))
+      throw new AshError("usage", `--record-env '${name}' is not a variable's name`);
+  }
+  return [...new Set(names)];
 }
 
 /** `NAME=VALUE` words of a repeatable option; the last one of a name counts. */

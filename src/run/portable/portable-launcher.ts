@@ -5,7 +5,7 @@
 
 import { decodeUtf8 } from "../../base/bytes.ts";
 import { isErrno } from "../../base/errors.ts";
-import { isTerminal } from "../../base/files.ts";
+import { descriptorState, isTerminal } from "../../base/files.ts";
 import { signalName } from "../../base/signals.ts";
 import type {
   Child,
@@ -34,11 +34,21 @@ export function openPortableLauncher(): Launcher {
 
 class PortableLoop implements Loop {
   private readonly timers = new Timers();
+  private readonly writable = new Map<number, () => void>();
   private ready: (() => void)[] = [];
   private wake: (() => void) | null = null;
 
   after(ms: number, action: () => void): Timer {
     return this.timers.after(ms, action);
+  }
+
+  /** Writes may block here: every turn is a good one. */
+  watchWritable(fd: number, action: () => void): void {
+    this.writable.set(fd, action);
+  }
+
+  unwatch(fd: number): void {
+    this.writable.delete(fd);
   }
 
   /** Hands an observation to the next turn. */
@@ -48,10 +58,11 @@ class PortableLoop implements Loop {
   }
 
   async turn(): Promise<void> {
-    if (this.ready.length === 0) await this.wait(this.timers.untilNext());
+    if (this.ready.length === 0 && this.writable.size === 0) await this.wait(this.timers.untilNext());
     const ready = this.ready;
     this.ready = [];
     for (const action of ready) action();
+    for (const action of [...this.writable.values()]) action();
     this.timers.run();
   }
 
@@ -75,6 +86,15 @@ class PortableLauncher implements Launcher {
   /** The runtime opens /dev/null in place of closed descriptors; here they cannot be told apart. */
   readonly closed: readonly number[] = [];
   readonly control = new PortableProcessControl();
+
+  isOpenAtCaller(fd: number): boolean {
+    return descriptorState(fd) !== null;
+  }
+
+  readVariable(name: string): Uint8Array | null {
+    const value = process.env[name];
+    return value === undefined ? null : Buffer.from(value);
+  }
 
   /** Not to be told here. */
   ownsStdin(): boolean {
@@ -137,8 +157,12 @@ class PortableLauncher implements Launcher {
     });
     return {
       pid: child.pid,
+      resize: () => {},
       // The runtime reads ahead: what has arrived is delivered by the next turns.
       drain: () => {},
+      // It reads ahead of us all the same: what has arrived waits in memory.
+      pause: () => {},
+      resume: () => {},
       release(stream) {
         const reader = readers.get(stream);
         readers.delete(stream);

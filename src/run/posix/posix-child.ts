@@ -1,12 +1,13 @@
 /** A child under the poll loop: its pipes, its end, and who still holds its streams. */
 import { errorReason, isErrno } from "../../base/errors.ts";
-import { closeFile, listDirectory, readOnce, readProcText, readSymlink } from "../../base/files.ts";
+import { closeFile, isTerminal, listDirectory, readOnce, readProcText, readSymlink } from "../../base/files.ts";
 import { type Libc, monotonicClockNs } from "../../base/libc.ts";
 import { signalName } from "../../base/signals.ts";
 import type { LateCapture } from "../late-capture.ts";
 import type { Child, ChildEvents, OutputStream } from "../launcher.ts";
 import type { PollLoop } from "./poll-loop.ts";
 import { openPidfd, type PosixProcessControl, reap } from "./process-control.ts";
+import { resizePty } from "./pty.ts";
 import { startDrainer } from "./start-drainer.ts";
 import type { StdinRelay } from "./stdin-relay.ts";
 
@@ -49,6 +50,10 @@ export class PosixChild implements Child {
     this.watchExit();
   }
 
+  resize(): void {
+    for (const fd of this.open.values()) resizePty(this.libc, fd);
+  }
+
   drain(stream: OutputStream): void {
     for (let left = PIPE_BYTES; left > 0; ) {
       const fd = this.open.get(stream);
@@ -58,6 +63,16 @@ export class PosixChild implements Child {
     // Behind exactly one pipe of bytes the end of file may stand.
     const fd = this.open.get(stream);
     if (fd !== undefined && this.loop.isReadable(fd)) this.read(stream, fd);
+  }
+
+  pause(stream: OutputStream): void {
+    const fd = this.open.get(stream);
+    if (fd !== undefined) this.loop.unwatch(fd);
+  }
+
+  resume(stream: OutputStream): void {
+    const fd = this.open.get(stream);
+    if (fd !== undefined) this.loop.watch(fd, () => this.read(stream, fd));
   }
 
   release(stream: OutputStream): void {
@@ -94,7 +109,8 @@ export class PosixChild implements Child {
       count = readOnce(fd, this.buffer);
     } catch (failure) {
       if (isErrno(failure, "EINTR") || isErrno(failure, "EAGAIN")) return 0;
-      error = errorReason(failure);
+      // A pseudo-terminal that nobody has open any more answers EIO: its end of file.
+      error = isErrno(failure, "EIO") && isTerminal(fd) ? null : errorReason(failure);
     }
     if (count > 0) {
       this.events.chunk(stream, this.buffer.subarray(0, count));

@@ -5,12 +5,22 @@
  */
 import { isErrno } from "../../base/errors.ts";
 import { closeFile } from "../../base/files.ts";
-import { cString, integers, type Libc, lastErrno, libc, memory } from "../../base/libc.ts";
+import {
+  cString,
+  environAddress,
+  integers,
+  type Libc,
+  lastErrno,
+  libc,
+  memory,
+  readCStrings,
+} from "../../base/libc.ts";
 import type { ChildEvents, Launcher, LaunchRequest, OutputStream, ReceivedSignal, Started } from "../launcher.ts";
 import { type OpenDescriptors, openDescriptors } from "./open-descriptors.ts";
 import { PollLoop } from "./poll-loop.ts";
 import { PIPE_BYTES, PosixChild } from "./posix-child.ts";
 import { PosixProcessControl } from "./process-control.ts";
+import { openPty, type Pty } from "./pty.ts";
 import { watchSignals } from "./signal-pipe.ts";
 import { spawnProgram } from "./spawn.ts";
 import { isOnlyReaderOfStdin } from "./stdin-owner.ts";
@@ -18,14 +28,18 @@ import { StdinRelay } from "./stdin-relay.ts";
 
 const O_RDONLY = 0;
 const O_WRONLY = 1;
+const O_RDWR = 2;
 const O_NONBLOCK = 0o4000;
 const O_CLOEXEC = 0o2000000;
 const F_GETFD = 1;
 const F_SETFD = 2;
 const F_SETFL = 4;
+const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
 const FD_CLOEXEC = 1;
 const PR_SET_CHILD_SUBREAPER = 36;
+/** What a terminal takes as the end of its input (Ctrl-D). */
+const END_OF_TRANSMISSION = 4;
 const OUTPUTS = [
   ["stdout", 1],
   ["stderr", 2],
@@ -61,6 +75,18 @@ class PosixLauncher implements Launcher {
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   }
 
+  isOpenAtCaller(fd: number): boolean {
+    return fd <= 2 ? !this.closed.includes(fd) : this.open.inherited.includes(fd);
+  }
+
+  readVariable(name: string): Uint8Array | null {
+    const prefix = Buffer.from(`${name}=`);
+    const entry = readCStrings(environAddress(this.libc)).find((each) =>
+      each.subarray(0, prefix.length).equals(prefix),
+    );
+    return entry?.subarray(prefix.length) ?? null;
+  }
+
   ownsStdin(): boolean {
     return !this.closed.includes(0) && isOnlyReaderOfStdin();
   }
@@ -70,6 +96,47 @@ class PosixLauncher implements Launcher {
   }
 
   start(request: LaunchRequest, events: ChildEvents): Started {
+    return request.pty ? this.startOnPty(request, events) : this.startOnPipes(request, events);
+  }
+
+  private startOnPty(request: LaunchRequest, events: ChildEvents): Started {
+    const libc = this.libc;
+    let pty: Pty;
+    try {
+      pty = openPty(libc);
+    } catch (error) {
+      if (isErrno(error)) return { kind: "failed", errno: error.code };
+      throw error;
+    }
+    const actions = memory(512);
+    libc.posix_spawn_file_actions_init(actions);
+    // The leader of a new session gets the first terminal that it opens as its controlling one.
+    libc.posix_spawn_file_actions_addopen(actions, 0, pty.path, O_RDWR, 0);
+    libc.posix_spawn_file_actions_adddup2(actions, 0, 1);
+    libc.posix_spawn_file_actions_adddup2(actions, 0, 2);
+    this.inheritAndEnter(actions, request);
+    const pid = spawnProgram(libc, request, actions);
+    if (typeof pid === "string") {
+      closeFile(pty.master);
+      return { kind: "failed", errno: pid };
+    }
+    const relay = this.relayToPty(pty, request, events);
+    const outputs = new Map<OutputStream, number>([["stdout", pty.master]]);
+    const child = new PosixChild({ libc, loop: this.loop, control: this.control, pid, outputs, relay, events });
+    return { kind: "started", child };
+  }
+
+  /** What is typed: our stdin, whatever it is, until its end. */
+  private relayToPty({ master }: Pty, { stdin }: LaunchRequest, events: ChildEvents): StdinRelay | null {
+    const path = stdin.kind === "file" ? stdin.path : stdin.kind === "null" ? "/dev/null" : null;
+    const source = path === null ? 0 : this.libc.open(cString(path), O_RDONLY | O_CLOEXEC, 0);
+    if (source < 0 || (source === 0 && this.closed.includes(0))) return null;
+    const sink = this.libc.fcntl(master, F_DUPFD_CLOEXEC, 3);
+    const budgetBytes = stdin.kind === "capture" ? stdin.budgetBytes : null;
+    return new StdinRelay(this.loop, source, sink, { budgetBytes, eof: new Uint8Array([END_OF_TRANSMISSION]) }, events);
+  }
+
+  private startOnPipes(request: LaunchRequest, events: ChildEvents): Started {
     const outputs = new Map<OutputStream, Pipe>();
     const pipes: Pipe[] = [];
     try {
@@ -130,18 +197,25 @@ class PosixLauncher implements Launcher {
       libc.posix_spawn_file_actions_adddup2(actions, pipe.write, fd);
       libc.fcntl(pipe.read, F_SETPIPE_SZ, PIPE_BYTES);
     }
-    // A descriptor duplicated onto itself loses its close-on-exec mark in the child.
-    for (const fd of this.open.inherited) libc.posix_spawn_file_actions_adddup2(actions, fd, fd);
-    if (request.cwd !== null) libc.posix_spawn_file_actions_addchdir_np(actions, cString(request.cwd));
+    this.inheritAndEnter(actions, request);
     return actions;
+  }
+
+  /** The caller's other descriptors, and the directory to run in. */
+  private inheritAndEnter(actions: Uint8Array, { withheld, cwd }: LaunchRequest): void {
+    // A descriptor duplicated onto itself loses its close-on-exec mark in the child.
+    for (const fd of this.open.inherited) {
+      if (fd !== withheld) this.libc.posix_spawn_file_actions_adddup2(actions, fd, fd);
+    }
+    if (cwd !== null) this.libc.posix_spawn_file_actions_addchdir_np(actions, cString(cwd));
   }
 
   private relay(stdin: Pipe, request: LaunchRequest, events: ChildEvents): StdinRelay {
     closeFile(stdin.read);
     // The two ends of a pipe have flags of their own: the child's stays blocking.
     this.libc.fcntl(stdin.write, F_SETFL, O_WRONLY | O_NONBLOCK);
-    const budget = request.stdin.kind === "capture" ? request.stdin.budgetBytes : null;
-    return new StdinRelay(this.loop, 0, stdin.write, budget, events);
+    const budgetBytes = request.stdin.kind === "capture" ? request.stdin.budgetBytes : null;
+    return new StdinRelay(this.loop, 0, stdin.write, { budgetBytes, eof: null }, events);
   }
 }
 

@@ -5,6 +5,7 @@ import { interpretWithSh } from "../program-lookup.ts";
 
 const RLIMIT_NOFILE = 7;
 const SPAWN_SETSIGDEF = 0x04;
+const SPAWN_SETSID = 0x80;
 const BUSY_RETRY_MS = 250;
 const BUSY_WAIT_MS = 10;
 
@@ -12,7 +13,7 @@ const BUSY_WAIT_MS = 10;
 export function spawnProgram(libc: Libc, request: LaunchRequest, actions: Uint8Array): number | string {
   const attributes = memory(512);
   libc.posix_spawnattr_init(attributes);
-  libc.posix_spawnattr_setflags(attributes, SPAWN_SETSIGDEF);
+  libc.posix_spawnattr_setflags(attributes, request.pty ? SPAWN_SETSIGDEF | SPAWN_SETSID : SPAWN_SETSIGDEF);
   libc.posix_spawnattr_setsigdefault(attributes, runtimeIgnoredSignals());
   const environ = environAddress(libc);
   const changed =

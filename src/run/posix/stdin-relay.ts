@@ -18,18 +18,26 @@ export class StdinRelay {
   private readonly buffer = memory(READ_BYTES);
   /** What may still be read; null without a budget. */
   private left: number | null;
+  private readonly eof: Uint8Array | null;
   private pending: Uint8Array | null = null;
   /** For room in the child's pipe. */
   private waiting = false;
   private endAfterPending: "budget" | null = null;
   private open = true;
 
-  /** `sink` is ours to close and does not block. */
-  constructor(loop: PollLoop, source: number, sink: number, budgetBytes: number | null, events: ChildEvents) {
+  /** `sink` is ours to close and does not block. `eof` is what ends a terminal's input; null: closing ends it. */
+  constructor(
+    loop: PollLoop,
+    source: number,
+    sink: number,
+    { budgetBytes, eof }: { budgetBytes: number | null; eof: Uint8Array | null },
+    events: ChildEvents,
+  ) {
     this.loop = loop;
     this.source = source;
     this.sink = sink;
     this.left = budgetBytes;
+    this.eof = eof;
     this.events = events;
     loop.watch(source, () => this.read());
   }
@@ -44,8 +52,17 @@ export class StdinRelay {
   }
 
   private end(reason: Parameters<ChildEvents["inputEnd"]>[0]): void {
+    if (this.eof !== null && (reason === "eof" || reason === "budget")) this.typeEof(this.eof);
     this.stop();
     this.events.inputEnd(reason);
+  }
+
+  private typeEof(eof: Uint8Array): void {
+    try {
+      writeOnce(this.sink, eof);
+    } catch {
+      // The terminal has gone with the child, or takes no more: then there is nobody to tell.
+    }
   }
 
   private read(): void {
