@@ -37,7 +37,8 @@ export async function readHotPath(): Promise<HotPath> {
     if (inputs.has(path)) continue;
     inputs.add(path);
     for (const found of byName.get(path)?.imports ?? []) {
-      if (found.kind === "dynamic-import") continue;
+      // A require stands inside a function, as the fall-back where there is no FFI: it costs nothing until it is called.
+      if (found.kind === "dynamic-import" || found.kind === "require-call") continue;
       const target = relative(ROOT, join(process.cwd(), found.path));
       if (byName.has(target)) waiting.push(target);
       else externals.add(found.original ?? found.path);

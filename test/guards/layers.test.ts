@@ -18,8 +18,6 @@ const MAY_IMPORT: Record<string, string[]> = {
 };
 /** Packages that only these folders may import. */
 const PACKAGE_FOLDERS: Record<string, string[]> = {
-  citty: ["cli"],
-  consola: ["cli"],
   zod: ["evidence", "cli"],
 };
 const VAGUE_NAMES = ["utils", "helpers", "common", "types", "index", "manager", "service", "handler", "misc"];
@@ -130,4 +128,9 @@ test("files are named for what they are, in kebab-case", () => {
     ({ path }) => VAGUE_NAMES.includes(stem(path)) || !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(stem(path)),
   );
   expect(vague.map((file) => file.path)).toEqual([]);
+});
+
+test("a built-in is required inside a function in src/base/files.ts only", () => {
+  const requiring = files.filter(({ path }) => /\brequire\(/.test(readFileSync(join(SRC, path), "utf8")));
+  expect(requiring.map(({ path }) => path)).toEqual(["base/files.ts"]);
 });
