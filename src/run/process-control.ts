@@ -1,5 +1,6 @@
 /** Sending signals to processes of the run, and only to them. */
 import type { ProcessState } from "./process-tree.ts";
+import type { Sample } from "./sample.ts";
 
 export interface Orphans {
   userMs: number;
@@ -12,6 +13,10 @@ export interface ProcessControl {
   living(): ProcessState[];
   /** Sends a signal to exactly this process: never to another one that has got its pid since. False when it is gone. */
   signal(process: ProcessState, number: number): boolean;
+  /** What a sample's memory figures come from. */
+  readonly memorySource: string;
+  /** Looks at the resources of the tree: at once where /proc tells them, else later. Nothing when the tree is gone. */
+  sample(report: (sample: Sample) => void): void;
   /** Collects adopted orphans that have ended: their CPU time in milliseconds, and how many others live on. */
   reapOrphans(childPid: number): Orphans;
 }

@@ -5,21 +5,13 @@
 import type { Measure } from "../evidence/receipt.ts";
 import type { Loop, Timer } from "./launcher.ts";
 import type { ProcessControl } from "./process-control.ts";
-import { MS_PER_TICK, readMemory } from "./process-tree.ts";
+import type { Sample } from "./sample.ts";
 
 const FIRST_MS = 2;
 const LONGEST_MS = 1000;
 /** After this many samples the interval doubles, and again after every further quarter. */
 const STRETCH_AFTER = 1000;
 const MAX_SAMPLES = 2000;
-
-export interface Sample {
-  processes: number;
-  threads: number;
-  rss_bytes: number;
-  peak_bytes: number | null;
-  cpu_ms: number;
-}
 
 export class Sampler {
   private readonly loop: Loop;
@@ -59,7 +51,7 @@ export class Sampler {
 
   treeMeasure(): Measure {
     if (this.treePeak === null) return { value: null, quality: "unavailable", source: null };
-    return { value: this.treePeak, quality: "sampled", source: "VmRSS" };
+    return { value: this.treePeak, quality: "sampled", source: this.control.memorySource };
   }
 
   private tick(): void {
@@ -77,21 +69,14 @@ export class Sampler {
   }
 
   private take(): void {
-    const tree = this.control.living();
-    if (tree.length === 0) return;
-    const sample: Sample = { processes: tree.length, threads: 0, rss_bytes: 0, peak_bytes: null, cpu_ms: 0 };
-    for (const process of tree) {
-      sample.threads += process.threads;
-      sample.cpu_ms += process.cpuTicks * MS_PER_TICK;
-      const memory = readMemory(process.pid);
-      if (memory === null) continue;
-      sample.rss_bytes += memory.rssBytes;
-      sample.peak_bytes = Math.max(sample.peak_bytes ?? 0, memory.peakBytes);
-    }
-    if (sample.peak_bytes !== null) {
-      this.processPeak = Math.max(this.processPeak ?? 0, sample.peak_bytes);
-      this.treePeak = Math.max(this.treePeak ?? 0, sample.rss_bytes);
-    }
-    this.onSample(sample);
+    this.control.sample((sample) => {
+      // An answer that comes after the end tells nothing of the run.
+      if (this.timer === null) return;
+      if (sample.peak_bytes !== null) {
+        this.processPeak = Math.max(this.processPeak ?? 0, sample.peak_bytes);
+        this.treePeak = Math.max(this.treePeak ?? 0, sample.rss_bytes);
+      }
+      this.onSample(sample);
+    });
   }
 }

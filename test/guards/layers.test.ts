@@ -18,6 +18,7 @@ const MAY_IMPORT: Record<string, string[]> = {
 };
 /** Packages that only these folders may import. */
 const PACKAGE_FOLDERS: Record<string, string[]> = {
+  pidusage: ["run"],
   zod: ["evidence", "cli"],
 };
 const VAGUE_NAMES = ["utils", "helpers", "common", "types", "index", "manager", "service", "handler", "misc"];

@@ -18,10 +18,9 @@ import type {
   Started,
   Timer,
 } from "../launcher.ts";
-import type { Orphans, ProcessControl } from "../process-control.ts";
-import { ownChildren, type ProcessState, readTree } from "../process-tree.ts";
 import { interpretWithSh } from "../program-lookup.ts";
 import { Timers } from "../timers.ts";
+import { PortableProcessControl } from "./portable-process-control.ts";
 
 /** The longest wait: the runtime's timers take 32 bits of milliseconds. */
 const MAX_WAIT_MS = 2 ** 30;
@@ -202,27 +201,6 @@ async function pump(
 function stdinOf({ stdin }: LaunchRequest): "inherit" | "ignore" | ReturnType<typeof Bun.file> {
   if (stdin.kind === "null") return "ignore";
   return stdin.kind === "file" ? Bun.file(Buffer.from(stdin.path).toString("utf8")) : "inherit";
-}
-
-/** Without being the subreaper: a process that has left the tree is not found. */
-class PortableProcessControl implements ProcessControl {
-  private readonly foreign = new Set(ownChildren());
-
-  living(): ProcessState[] {
-    return readTree(this.foreign).filter(({ state }) => state !== "Z");
-  }
-
-  signal({ pid }: ProcessState, number: number): boolean {
-    try {
-      return process.kill(pid, number);
-    } catch {
-      return false;
-    }
-  }
-
-  reapOrphans(): Orphans {
-    return { userMs: 0, systemMs: 0, living: 0 };
-  }
 }
 
 function changedEnvironment(change: NonNullable<LaunchRequest["environment"]>): Record<string, string> {

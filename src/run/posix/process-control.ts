@@ -3,6 +3,7 @@ import { closeFile } from "../../base/files.ts";
 import { integers, type Libc } from "../../base/libc.ts";
 import type { Orphans, ProcessControl } from "../process-control.ts";
 import { ownChildren, type ProcessState, readProcess, readTree } from "../process-tree.ts";
+import { type Sample, sampleProcesses } from "../sample.ts";
 
 const SYS_PIDFD_SEND_SIGNAL = 424;
 const SYS_PIDFD_OPEN = 434;
@@ -38,6 +39,7 @@ export function reap(libc: Libc, pid: number): Reaped | null {
 }
 
 export class PosixProcessControl implements ProcessControl {
+  readonly memorySource = "VmRSS";
   private readonly libc: Libc;
   /** Children that were ours before we started any: never sampled, signalled or waited for. */
   private readonly foreign = new Set(ownChildren());
@@ -57,6 +59,11 @@ export class PosixProcessControl implements ProcessControl {
     const sent = this.isStill(process) && this.libc.syscall(SYS_PIDFD_SEND_SIGNAL, pidfd, number as never, 0, 0) === 0;
     closeFile(pidfd);
     return sent;
+  }
+
+  sample(report: (sample: Sample) => void): void {
+    const sample = sampleProcesses(this.living());
+    if (sample !== null) report(sample);
   }
 
   reapOrphans(childPid: number): Orphans {
