@@ -112,6 +112,7 @@ class LateRecording {
 
   /** null when the store cannot take it: the stream is drained all the same. */
   private create(name: string): number | null {
+    if (this.directory.length === 0) return null;
     try {
       return createFile(join(this.directory, name), 0o600);
     } catch {

@@ -71,10 +71,12 @@ export class Cancellation {
       this.stopper.kill();
       return;
     }
+    // A child that has ended by itself has its result: nothing is cancelled any more.
+    if (!this.childLives) return;
     this.sent = true;
     this.ending.set({ state: "cancelled", signal: signal.number });
     // A hangup of the terminal has reached the child as well.
-    if (!signal.fromTerminal && this.childLives) this.forward(signal);
+    if (!signal.fromTerminal) this.forward(signal);
     this.loop.after(this.graceMs, () => this.stopper.stop());
   }
 }

@@ -4,7 +4,7 @@
 export const DRAINER_NAME = "ash-drain";
 
 export interface LateCapture {
-  /** The run's directory. */
+  /** The run's directory; empty: nothing is stored. */
   directory: Uint8Array;
   /** What is left of the run's output budget; null without one. */
   budgetBytes: number | null;

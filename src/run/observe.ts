@@ -53,6 +53,7 @@ export class Observation {
   private readonly passThrough: Record<OutputStream, PassThrough> | null;
   private orphanCpu = { userMs: 0, systemMs: 0 };
   private lingered = false;
+  private hurried = false;
   private flushArmed = false;
   private reapingArmed = false;
 
@@ -109,6 +110,8 @@ export class Observation {
       [...CANCELLING, ...PASSED_ON],
       (signal) => {
         this.append({ type: "signal", direction: "received", signal: signal.name });
+        // Whoever wants us to end has no use for what only we still wait for.
+        if (this.exit !== null && CANCELLING.includes(signal.number)) this.hurried = true;
         if (signal.name === "SIGWINCH" && request.pty) this.child?.resize();
         // A child on a terminal of its own hears nothing of ours.
         else this.cancellation.receive(request.pty ? { ...signal, fromTerminal: false } : signal);
@@ -146,7 +149,7 @@ export class Observation {
     while (
       this.exit === null ||
       !this.stopper.isSettled ||
-      (this.open.size > 0 && !this.lingered) ||
+      (this.open.size > 0 && !this.lingered && !this.hurried) ||
       !this.isPassedOn()
     ) {
       this.armFlush();
@@ -185,7 +188,7 @@ export class Observation {
   private isPassedOn(): boolean {
     if (this.passThrough === null || this.child === null) return true;
     const { stdout, stderr } = this.passThrough;
-    if (this.exit !== null && this.ending.state !== "completed") {
+    if (this.hurried || (this.exit !== null && this.ending.state !== "completed")) {
       stdout.abandon(this.child);
       stderr.abandon(this.child);
     }

@@ -4,7 +4,6 @@
  */
 import { toByteText } from "../base/bytes.ts";
 import { formatTime } from "../base/clock.ts";
-import { AshError } from "../base/errors.ts";
 import type { Announcement } from "../evidence/announcement.ts";
 import type { Completion } from "../evidence/completion.ts";
 import { SCHEMA } from "../evidence/names.ts";
@@ -70,11 +69,14 @@ function planStdin({ stdin, limits }: RunRequest, launcher: Launcher): StdinPlan
 
 function announce(
   { announce: print }: RunContext,
-  { place, journal, runId }: Recording,
+  { place, journal, runId, warnings }: Recording,
   observation: Observation,
 ): void {
   if (print === undefined || observation.pid === null) return;
-  if (place === null) throw new AshError("store_unavailable", "a run that is not stored cannot be announced");
+  if (place === null) {
+    warnings.push("not announced: nothing of this run is stored");
+    return;
+  }
   journal.flush();
   print({
     schema: SCHEMA.announcement,
@@ -91,8 +93,9 @@ function handOffStreams({ place }: Recording, observation: Observation): void {
   const { child, heldOpen, budgetLeft } = observation;
   if (child === null || heldOpen.length === 0) return;
   const streams = heldOpen.map(({ stream }) => stream);
-  const late = place === null ? null : { directory: place.path, budgetBytes: budgetLeft };
-  if (late !== null && child.handOff(streams, late, observation.elapsedNs())) return;
+  // Without a place late output is read and dropped.
+  const late = { directory: place?.path ?? new Uint8Array(0), budgetBytes: place === null ? 0 : budgetLeft };
+  if (child.handOff(streams, late, observation.elapsedNs())) return;
   for (const stream of streams) child.release(stream);
 }
 
