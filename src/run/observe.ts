@@ -210,8 +210,11 @@ export class Observation {
   private store(stream: "stdin" | OutputStream, capture: StreamCapture, bytes: Uint8Array): void {
     const offset = capture.bytes;
     const failedBefore = capture.failure !== null;
+    const received = offset + capture.lostBytes;
     const stored = capture.write(bytes);
-    if (stored > 0) this.recording.journal.chunk(stream, offset, stored, this.elapsedNs());
+    // Without a place the events are only kept in memory, for the answer.
+    if (this.recording.place === null) this.recording.journal.chunk(stream, received, bytes.length, this.elapsedNs());
+    else if (stored > 0) this.recording.journal.chunk(stream, offset, stored, this.elapsedNs());
     if (capture.failure !== null && !failedBefore) {
       this.append({ type: "storage_error", stream, reason: capture.failure });
     }

@@ -1,8 +1,10 @@
 /** The receipt of a run that has ended. */
 import { toByteText } from "../base/bytes.ts";
 import { formatTime } from "../base/clock.ts";
+import { formatBytes } from "../base/units.ts";
 import { SCHEMA } from "../evidence/names.ts";
 import type { Receipt, StreamRecord } from "../evidence/receipt.ts";
+import { mountPointOf } from "../store/mount-point.ts";
 import { readPreviousReceipt } from "../store/run-directory.ts";
 import { comparePrevious, type PreviousRun, parsePrevious, storageOf } from "./finish.ts";
 import { readHostState } from "./host-state.ts";
@@ -41,6 +43,7 @@ export function buildReceipt(
   const wallMs = Math.round(observation.wallNs / 1e3) / 1e3;
   journal.append({ type: "run_finalized", elapsed_ns: observation.elapsedNs(), state: ending.state });
   journal.flush();
+  warnOfLoss(recording);
   const streams = streamsOf(recording, observation, request.pty);
   const cpu = observation.cpuMs;
   const { failure } = ending;
@@ -92,6 +95,16 @@ export function buildReceipt(
     },
     warnings: recording.warnings,
   };
+}
+
+/** Names the file system that took no more of the run. */
+function warnOfLoss({ place, stdin, stdout, stderr, journal, warnings }: Recording): void {
+  const reason = stdout.failure ?? stderr.failure ?? stdin?.failure ?? journal.failure;
+  if (place === null || reason === null || reason === undefined) return;
+  const lost = stdout.lostBytes + stderr.lostBytes + (stdin?.lostBytes ?? 0);
+  warnings.push(
+    `the file system ${mountPointOf(place.path)} took no more (${reason}): ${formatBytes(lost)} are not stored`,
+  );
 }
 
 /** Only what was asked for by name, as the child has it. */
