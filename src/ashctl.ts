@@ -38,13 +38,14 @@ export async function main(words: readonly Buffer[]): Promise<number> {
     }
     const { command } = await entry.load();
     const rest = [...own.slice(0, verbAt), ...own.slice(verbAt + 1)];
+    if (rest.includes("--version")) return print(`ashctl ${VERSION}\n`);
     if (rest.includes("--help")) return print(commandHelp(command.definition));
     const parsed = parseArguments(command.definition, rest, child);
-    const format = parsed.values.get("format")?.[0] ?? (parsed.values.has("json") ? "json" : "human");
-    if (format !== "json" && format !== "human") {
+    const format = parsed.values.get("format")?.[0] ?? (parsed.values.has("json") ? "json" : null);
+    if (format !== "json" && format !== "human" && format !== null) {
       throw new AshError("usage", `--format is '${format}'`, { hint: "it is human or json" });
     }
-    const context: CommandContext = { json: format === "json", root: parsed.values.get("root")?.[0] ?? null };
+    const context: CommandContext = { json: format === "json", format, root: parsed.values.get("root")?.[0] ?? null };
     return await command.run(context, parsed);
   } catch (error) {
     return reportError(error, { program: "ashctl", json, broker });

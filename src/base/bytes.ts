@@ -11,6 +11,24 @@ export function decodeUtf8(bytes: Uint8Array): string | null {
   return text;
 }
 
+/**
+ * Any bytes as text that `encodeEscaped` turns back: what is not UTF-8 becomes a lone surrogate, U+DC80 to U+DCFF, which
+ * no valid text holds.
+ */
+export function decodeEscaped(bytes: Uint8Array): string {
+  return mapBytes(bytes, (byte) => String.fromCharCode(0xdc00 + byte));
+}
+
+export function encodeEscaped(text: string): Buffer {
+  if (!/[\udc80-\udcff]/.test(text)) return Buffer.from(text, "utf8");
+  const parts: Buffer[] = [];
+  for (const character of text) {
+    const code = character.codePointAt(0)!;
+    parts.push(code >= 0xdc80 && code <= 0xdcff ? Buffer.from([code - 0xdc00]) : Buffer.from(character, "utf8"));
+  }
+  return Buffer.concat(parts);
+}
+
 export function toByteText(bytes: Uint8Array): ByteText {
   return decodeUtf8(bytes) ?? { base64: Buffer.from(bytes).toString("base64") };
 }
@@ -21,13 +39,18 @@ export function fromByteText(text: ByteText): Buffer {
 
 /** For a person: UTF-8 as it is, every other byte as `\xNN`. */
 export function displayBytes(bytes: Uint8Array): string {
+  return mapBytes(bytes, (byte) => `\\x${byte.toString(16).padStart(2, "0")}`);
+}
+
+/** UTF-8 decoded, and every byte that is none of it by `invalid`. */
+function mapBytes(bytes: Uint8Array, invalid: (byte: number) => string): string {
   const whole = decodeUtf8(bytes);
   if (whole !== null) return whole;
   let out = "";
   for (let at = 0; at < bytes.length; ) {
     const length = utf8Length(bytes, at);
     if (length === 0) {
-      out += `\\x${bytes[at]!.toString(16).padStart(2, "0")}`;
+      out += invalid(bytes[at]!);
       at += 1;
     } else {
       out += Buffer.from(bytes.subarray(at, at + length)).toString("utf8");

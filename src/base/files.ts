@@ -247,6 +247,19 @@ export function removeEmptyDirectory(path: Uint8Array | string): void {
   if (libc !== null) libc.rmdir(cString(path));
 }
 
+/** The absolute path without symlinks and dots; null when there is nothing. */
+export function physicalPath(path: Uint8Array): Buffer | null {
+  if (libc === null) {
+    try {
+      return nodeFs().realpathSync.native(Buffer.from(path), { encoding: "buffer" });
+    } catch {
+      return null;
+    }
+  }
+  if (libc.realpath(cString(path), SCRATCH) === null) return null;
+  return Buffer.from(SCRATCH.subarray(0, SCRATCH.indexOf(0)));
+}
+
 export function makeReadOnly(fd: number): void {
   if (libc === null) nodeFs().fchmodSync(fd, 0o400);
   else if (libc.fchmod(fd, 0o400) !== 0) failed("fchmod");
@@ -291,6 +304,8 @@ export interface FileState {
   /** Of a device: its numbers. */
   major: number;
   minor: number;
+  /** What tells one file from all others, by whatever path it is reached. */
+  identity: string;
 }
 
 /** The state of what `path` names, symlinks followed; null when there is nothing. */
@@ -319,6 +334,7 @@ function stateOf(fd: number, path: Uint8Array | string, flags: number): FileStat
     size: STATX_32[10]! + STATX_32[11]! * 2 ** 32,
     major: STATX_32[32]!,
     minor: STATX_32[33]!,
+    identity: `${STATX_32[34]}:${STATX_32[35]}:${STATX_32[8]}:${STATX_32[9]}`,
   };
 }
 
@@ -345,9 +361,9 @@ function nodeStateOf(fd: number, path: Uint8Array | string, flags: number): File
           ? fs.lstatSync(Buffer.from(path))
           : fs.statSync(Buffer.from(path));
     const kind = KINDS[(stat.mode & 0o170000) >> 12] ?? "other";
-    const { size, uid, rdev } = stat;
+    const { size, uid, rdev, dev, ino } = stat;
     const [major, minor] = process.platform === "darwin" ? [rdev >>> 24, rdev & 0xffffff] : [rdev >> 8, rdev & 0xff];
-    return { kind, mode: stat.mode & 0o7777, uid, size, major, minor };
+    return { kind, mode: stat.mode & 0o7777, uid, size, major, minor, identity: `${dev}:${ino}` };
   } catch {
     return null;
   }

@@ -16,6 +16,7 @@ const SYMBOLS = {
   rename: { args: ["ptr", "ptr"], returns: "i32" },
   symlink: { args: ["ptr", "ptr"], returns: "i32" },
   unlink: { args: ["ptr"], returns: "i32" },
+  realpath: { args: ["ptr", "ptr"], returns: "ptr" },
   readlink: { args: ["ptr", "ptr", "u64"], returns: "i32" },
   fallocate: { args: ["i32", "i32", "i64", "i64"], returns: "i32" },
   fstatfs: { args: ["i32", "ptr"], returns: "i32" },

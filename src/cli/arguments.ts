@@ -3,6 +3,7 @@
  * option never swallows another one as its value, and everything behind the first `--` belongs to the child, as bytes.
  */
 import { parseArgs } from "node:util";
+import { decodeEscaped } from "../base/bytes.ts";
 import { AshError } from "../base/errors.ts";
 import type { CommandDefinition, OptionDefinition } from "./command.ts";
 
@@ -26,10 +27,10 @@ export interface Arguments {
   child: readonly Buffer[] | null;
 }
 
-/** The words before the first `--` as text, and those behind it as they are. */
+/** The words before the first `--` as escaped text, and those behind it as they are. */
 export function splitAtChild(words: readonly Buffer[]): { own: string[]; child: Buffer[] | null } {
   const at = words.findIndex((word) => word.toString("latin1") === "--");
-  const own = (at < 0 ? words : words.slice(0, at)).map((word) => word.toString("utf8"));
+  const own = (at < 0 ? words : words.slice(0, at)).map(decodeEscaped);
   return { own, child: at < 0 ? null : words.slice(at + 1) };
 }
 

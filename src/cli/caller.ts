@@ -1,9 +1,10 @@
 /** What the process was given: argv, working directory, the variables we read. The only place that looks. */
+import { encodeEscaped } from "../base/bytes.ts";
 import { AshError } from "../base/errors.ts";
 import { ownUserId, readSymlink, readWhole } from "../base/files.ts";
 import { parseCount } from "../base/units.ts";
 import { DEFAULT_LIMITS, type RunLimits } from "../run/request.ts";
-import type { RootEnvironment } from "../store/root.ts";
+import { type RootEnvironment, trimSlashes } from "../store/root.ts";
 
 export type OutputFormat = "human" | "json" | "brief";
 
@@ -30,17 +31,30 @@ export function callerCwd(): Buffer {
 
 /** `rootOption` is `--root`, which wins over ASH_ROOT. */
 export function rootEnvironment(cwd: Buffer, rootOption: string | null): RootEnvironment {
-  const variables = process.env;
-  const path = (text: string | undefined) => (text === undefined || text === "" ? null : Buffer.from(text, "utf8"));
-  const stateHome = path(variables.XDG_STATE_HOME);
+  const given = rootOption === null ? variableBytes("ASH_ROOT") : encodeEscaped(rootOption);
+  const stateHome = variableBytes("XDG_STATE_HOME");
+  const home = variableBytes("HOME") ?? passwdHome();
   return {
     cwd,
-    given: path(rootOption ?? variables.ASH_ROOT),
-    home: path(variables.HOME) ?? passwdHome(),
-    stateHome: stateHome !== null && stateHome[0] === 0x2f ? stateHome : null,
-    temporary: path(variables.TMPDIR) ?? Buffer.from("/tmp"),
+    given,
+    home: home === null ? null : trimSlashes(home),
+    stateHome: stateHome !== null && stateHome[0] === 0x2f ? trimSlashes(stateHome) : null,
+    temporary: trimSlashes(variableBytes("TMPDIR") ?? Buffer.from("/tmp")),
     uid: ownUserId(),
   };
+}
+
+/** A variable that is set and not empty. The runtime's string replaces bytes that are not UTF-8; then the kernel is asked. */
+function variableBytes(name: string): Buffer | null {
+  const text = process.env[name] ?? "";
+  if (text === "") return null;
+  if (!text.includes("\uFFFD")) return Buffer.from(text, "utf8");
+  const entries = readWhole("/proc/self/environ") ?? Buffer.alloc(0);
+  const start = Buffer.concat([Buffer.alloc(1), entries]).indexOf(`\0${name}=`);
+  const value = start < 0 ? null : entries.subarray(start + name.length + 1);
+  if (value === null) return Buffer.from(text, "utf8");
+  const end = value.indexOf(0);
+  return end < 0 ? value : value.subarray(0, end);
 }
 
 /** The home directory of the passwd entry, for a caller without $HOME (cron-like environments). */

@@ -26,6 +26,8 @@ export interface CommandDefinition {
 /** What every verb needs of the process. Built once, passed down. */
 export interface CommandContext {
   json: boolean;
+  /** What --json or --format asked for; null: nothing was asked. */
+  format: "json" | "human" | null;
   /** `--root`, as typed. */
   root: string | null;
 }

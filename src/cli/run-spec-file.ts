@@ -1,5 +1,6 @@
 /** Reads the file behind `ashctl run --spec`. */
 import { readFileSync } from "node:fs";
+import { encodeEscaped } from "../base/bytes.ts";
 import { AshError, errorReason } from "../base/errors.ts";
 import { type RunSpec, RunSpecSchema } from "../evidence/run-spec.ts";
 
@@ -7,7 +8,7 @@ import { type RunSpec, RunSpecSchema } from "../evidence/run-spec.ts";
 export function readRunSpec(path: string): RunSpec {
   let text: string;
   try {
-    text = readFileSync(path === "-" ? 0 : path, "utf8");
+    text = readFileSync(path === "-" ? 0 : encodeEscaped(path), "utf8");
   } catch (error) {
     throw new AshError("bad_spec", `the spec '${path}' cannot be read: ${errorReason(error)}`);
   }

@@ -1,5 +1,6 @@
 /** A run as data: what `ashctl run --spec FILE` reads. Unknown fields are refused. */
 import { z } from "zod";
+import { fromByteText } from "../base/bytes.ts";
 import { SCHEMA } from "./names.ts";
 import { ByteTextSchema } from "./receipt.ts";
 
@@ -7,7 +8,7 @@ import { ByteTextSchema } from "./receipt.ts";
 export const VariableNameSchema = z.string().regex(/^[^=\0]+$/, "a variable's name has no '=' and is not empty");
 
 const ArgumentSchema = ByteTextSchema.refine(
-  (argument) => !(typeof argument === "string" ? argument : atob(argument.base64)).includes("\0"),
+  (argument) => !fromByteText(argument).includes(0),
   "an argument cannot hold a NUL",
 );
 

@@ -177,9 +177,9 @@ export class Observation {
         stdin.ended = reason === "child_closed" ? "closed" : reason;
         this.append({ type: "stdin_end", bytes: stdin.bytes, reason });
         if (reason !== "budget") return;
+        this.limit("input_limited", "stdin_bytes", this.request.limits.maxStdinBytes ?? 0);
         // The child may read what it got to its end before it is stopped.
-        const stop = () => this.stop("input_limited", "stdin_bytes", this.request.limits.maxStdinBytes ?? 0);
-        this.launcher.loop.after(this.request.limits.lingerMs, stop);
+        this.launcher.loop.after(this.request.limits.lingerMs, () => this.stopper.stop());
       },
     };
   }
@@ -235,17 +235,22 @@ export class Observation {
     const { kind, code, signal } = status.exit;
     this.append({ type: "child_exited", kind: kind === "signal" ? kind : "code", code, signal });
     this.cancellation.childExited(status.exit);
+    if (this.ending.state === "input_limited") this.stopper.stop();
     this.launcher.loop.after(this.request.limits.lingerMs, () => {
       for (const stream of this.open) this.child?.drain(stream);
       this.lingered = true;
     });
   }
 
-  private stop(state: "timed_out" | "output_limited" | "input_limited", limit: string, value: number): void {
-    // A limit that is passed after the child has ended by itself changes nothing of its result.
+  private stop(state: "timed_out" | "output_limited", limit: string, value: number): void {
+    // A time that passes after the child has ended by itself changes nothing of its result.
     if (this.exit !== null && state === "timed_out") return;
-    if (this.ending.set({ state })) this.append({ type: "limit", limit, value });
+    this.limit(state, limit, value);
     this.stopper.stop();
+  }
+
+  private limit(state: "timed_out" | "output_limited" | "input_limited", limit: string, value: number): void {
+    if (this.ending.set({ state })) this.append({ type: "limit", limit, value });
   }
 
   private forward(signal: string, number: number): void {

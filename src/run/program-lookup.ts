@@ -1,7 +1,7 @@
 /** How execvp finds a program, looked at again after a start has failed: to say truly why, and to run scripts without `#!`. */
 import { displayBytes } from "../base/bytes.ts";
 import { EXIT_BROKER, EXIT_CANNOT_EXECUTE, EXIT_NOT_FOUND } from "../base/exit-codes.ts";
-import { fileState, readHead } from "../base/files.ts";
+import { fileState, pathExists, readHead } from "../base/files.ts";
 import type { LaunchRequest } from "./launcher.ts";
 
 /** What execvp searches when PATH is not set (glibc, musl). */
@@ -37,6 +37,11 @@ function kindOf(path: Uint8Array): "file" | "directory" | null {
   return state === null ? null : state.kind === "directory" ? "directory" : "file";
 }
 
+/** Whether a directory is there and may be entered. */
+export function canEnter(directory: Uint8Array): boolean {
+  return pathExists(Buffer.concat([directory, Buffer.from("/.")]));
+}
+
 /** The argv that runs a file with no `#!` line through /bin/sh, as execvp does. */
 export function interpretWithSh(lookup: Lookup): Uint8Array[] | null {
   const path = findFile(lookup);
@@ -56,7 +61,7 @@ export function explainStartFailure(lookup: Lookup, errno: string): StartFailure
   const name = displayBytes(argv[0]!);
   const fail = (exitCode: number, message: string): StartFailure => ({ exitCode, errno, message });
   if (NO_RESOURCES.has(errno)) return fail(EXIT_BROKER, `the system has no room left to start it (${errno})`);
-  if (cwd !== null && kindOf(cwd) !== "directory") {
+  if (cwd !== null && !canEnter(cwd)) {
     return fail(EXIT_BROKER, `the working directory '${displayBytes(cwd)}' cannot be entered`);
   }
   const path = findFile(lookup);

@@ -127,12 +127,18 @@ function bySuffix(names: Set<string>): string | undefined {
   return undefined;
 }
 
+/** `/` and the home directory, by whatever path they are reached. */
 function isForbidden(place: Uint8Array, environment: RootEnvironment): boolean {
   if (place.length === 1 && place[0] === 0x2f) return true;
-  return environment.home !== null && Buffer.compare(trimSlashes(environment.home), place) === 0;
+  const { home } = environment;
+  if (home === null) return false;
+  if (Buffer.compare(home, place) === 0) return true;
+  const identity = fileState(home)?.identity;
+  return identity !== undefined && identity === fileState(place)?.identity;
 }
 
-function trimSlashes(path: Uint8Array): Uint8Array {
+/** Without slashes at its end. */
+export function trimSlashes(path: Uint8Array): Uint8Array {
   let end = path.length;
   while (end > 1 && path[end - 1] === 0x2f) end -= 1;
   return path.subarray(0, end);

@@ -1,10 +1,11 @@
 /** `ashctl run`: the executor of `ash`, with options. */
-import { fromByteText } from "../../base/bytes.ts";
+import { encodeEscaped, fromByteText } from "../../base/bytes.ts";
 import { AshError } from "../../base/errors.ts";
-import { fileState, readHead } from "../../base/files.ts";
+import { fileState, physicalPath, readHead } from "../../base/files.ts";
 import { parseCount } from "../../base/units.ts";
 import type { Announcement } from "../../evidence/announcement.ts";
 import type { RunSpec } from "../../evidence/run-spec.ts";
+import { canEnter } from "../../run/program-lookup.ts";
 import { plainRequest, type RunLimits, type RunRequest } from "../../run/request.ts";
 import type { Arguments } from "../arguments.ts";
 import { callerCwd, callerLimits, outputFormat } from "../caller.ts";
@@ -60,7 +61,7 @@ export const command: Command = {
     ],
   },
   async run(context, parsed) {
-    const format = context.json ? "json" : outputFormat();
+    const format = context.format ?? outputFormat();
     const print = (announcement: Announcement) => void writeAll(2, `${JSON.stringify(announcement)}\n`);
     const announce = parsed.values.has("announce") ? print : undefined;
     const request = await requestOf(parsed);
@@ -133,13 +134,14 @@ function stdinOf(values: Arguments["values"], spec: RunSpec | null): RunRequest[
 }
 
 function absolute(path: string): Buffer {
-  return path.startsWith("/") ? Buffer.from(path) : Buffer.concat([callerCwd(), Buffer.from(`/${path}`)]);
+  const bytes = encodeEscaped(path);
+  return bytes[0] === 0x2f ? bytes : Buffer.concat([callerCwd(), Buffer.from("/"), bytes]);
 }
 
 function directoryOf(path: string | undefined): Buffer | null {
   if (path === undefined) return null;
-  const directory = absolute(path);
-  if (fileState(directory)?.kind !== "directory") {
+  const directory = path === "" ? null : physicalPath(absolute(path));
+  if (directory === null || !canEnter(directory)) {
     throw new AshError("usage", `--cwd '${path}' is not a directory that can be entered`);
   }
   return directory;
@@ -147,7 +149,7 @@ function directoryOf(path: string | undefined): Buffer | null {
 
 function environmentOf(values: Arguments["values"], spec: RunSpec | null): RunRequest["environment"] {
   const set = new Map(Object.entries(spec?.env ?? {}).map(([name, value]) => [name, fromByteText(value)]));
-  for (const [name, value] of Object.entries(pairsOf(values, "env"))) set.set(name, Buffer.from(value));
+  for (const [name, value] of Object.entries(pairsOf(values, "env"))) set.set(name, encodeEscaped(value));
   const unset = new Set([...(spec?.unset_env ?? []), ...(values.get("unset-env") ?? [])]);
   for (const name of unset) {
     if (name === "" || name.includes("="))

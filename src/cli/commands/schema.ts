@@ -76,7 +76,11 @@ function replaceFile(path: string, content: string): void {
     closeSync(fd);
     renameSync(temporary, target);
   } catch (error) {
-    rmSync(temporary, { force: true });
+    try {
+      rmSync(temporary, { force: true });
+    } catch {
+      // There was no directory to make it in.
+    }
     throw new AshError("write_failed", `'${path}' could not be written: ${errorReason(error)}`);
   }
 }
