@@ -35,8 +35,8 @@ export function formatAge(ms: number): string {
   return `${Math.floor(seconds / 86_400)}d`;
 }
 
-/** A non-negative whole number in decimal, or null when the text is anything else. */
+/** A non-negative whole number in decimal up to 2^53 - 1, or null when the text is anything else. */
 export function parseCount(text: string): number | null {
-  if (!/^[0-9]{1,15}$/.test(text)) return null;
-  return Number(text);
+  const count = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(count) ? count : null;
 }

@@ -54,7 +54,7 @@ export function storageOf(
   const logical = (streams.stdin?.bytes ?? 0) + (streams.stdout?.bytes ?? 0) + (streams.stderr?.bytes ?? 0);
   const { refusal, stdin, stdout, stderr, journal } = recording;
   let reason = refusal ?? stdout.failure ?? stderr.failure ?? stdin?.failure ?? journal.failure;
-  for (const name of ["stdout", "stderr"] as const) {
+  for (const name of ["stdin", "stdout", "stderr"] as const) {
     if (streams[name]?.complete === false) reason ??= `${name}-${streams[name]?.ended}`;
   }
   return {

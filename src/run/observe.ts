@@ -177,6 +177,7 @@ export class Observation {
         stdin.ended = reason === "child_closed" ? "closed" : reason;
         this.append({ type: "stdin_end", bytes: stdin.bytes, reason });
         if (reason !== "budget") return;
+        stdin.cut = true;
         this.limit("input_limited", "stdin_bytes", this.request.limits.maxStdinBytes ?? 0);
         // The child may read what it got to its end before it is stopped.
         this.launcher.loop.after(this.request.limits.lingerMs, () => this.stopper.stop());

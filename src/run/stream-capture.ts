@@ -80,7 +80,7 @@ export class StreamCapture {
     return {
       bytes: this.bytes,
       sha256: this.hash.digest("hex"),
-      complete: this.lostBytes === 0 && this.ended !== "error",
+      complete: this.lostBytes === 0 && !this.cut && this.ended !== "error",
       ended: this.ended ?? "error",
       lines: this.lines.lines,
     };

@@ -184,6 +184,8 @@ function countOf(values: Arguments["values"], option: string): number | null {
   if (text === undefined) return null;
   const count = parseCount(text);
   if (count === null)
-    throw new AshError("usage", `--${option} '${text}' is not a whole number`, { hint: `--${option} 100` });
+    throw new AshError("usage", `--${option} '${text}' is not a whole number up to 2^53 - 1`, {
+      hint: `--${option} 100`,
+    });
   return count;
 }

@@ -140,7 +140,7 @@ export class PosixChild implements Child {
   private reap(): boolean {
     const reaped = reap(this.libc, this.pid);
     if (reaped === null) return false;
-    this.relay?.stop();
+    this.relay?.childEnded();
     const { status, userMs, systemMs, maxRssBytes } = reaped;
     const signal = status & 0x7f;
     this.events.exit({

@@ -42,8 +42,12 @@ export class StdinRelay {
     loop.watch(source, () => this.read());
   }
 
-  /** Stops forwarding without a report: the child has ended. */
-  stop(): void {
+  /** The child has ended: nobody reads any more. */
+  childEnded(): void {
+    if (this.open) this.end("child_closed");
+  }
+
+  private stop(): void {
     if (!this.open) return;
     this.open = false;
     this.loop.unwatch(this.source);
