@@ -54,6 +54,8 @@ const SYMBOLS = {
   mprotect: { args: ["ptr", "u64", "i32"], returns: "i32" },
   prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
   prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
+  getpid: { args: [], returns: "i32" },
+  getsid: { args: ["i32"], returns: "i32" },
   getppid: { args: [], returns: "i32" },
   syscall: { args: ["i64", "i64", "ptr", "i64", "i64"], returns: "i32" },
 } as const;

@@ -8,26 +8,24 @@ import { mountPointOf } from "../store/mount-point.ts";
 import { readPreviousReceipt } from "../store/run-directory.ts";
 import { comparePrevious, type PreviousRun, parsePrevious, storageOf } from "./finish.ts";
 import { readHostState } from "./host-state.ts";
-import type { Launcher, StdinPlan } from "./launcher.ts";
+import type { Launcher } from "./launcher.ts";
 import { cpuOf, processPeak } from "./measure.ts";
 import type { Observation } from "./observe.ts";
 import type { Recording } from "./recording.ts";
 import type { RunRequest } from "./request.ts";
 import type { RunContext } from "./run.ts";
-import { describeStdin } from "./stdin-kind.ts";
 import type { StreamCapture } from "./stream-capture.ts";
 
-/** What does not depend on the child's end, read beside the running child. */
+/** What does not depend on the child's end. */
 export interface Surroundings {
+  /** Read before the start: a child moves the offset of a file. */
   stdin: Receipt["stdin"];
+  /** Read beside the running child. */
   previous: PreviousRun | null;
 }
 
-export function readSurroundings(stdin: StdinPlan, { launcher }: RunContext, { place }: Recording): Surroundings {
-  return {
-    stdin: describeStdin(stdin, launcher.closed.includes(0)),
-    previous: place === null ? null : parsePrevious(place.previousId, readPreviousReceipt(place)),
-  };
+export function readPrevious({ place }: Recording): PreviousRun | null {
+  return place === null ? null : parsePrevious(place.previousId, readPreviousReceipt(place));
 }
 
 /** Ends the journal, reads the host once more and gathers what was observed. */

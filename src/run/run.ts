@@ -13,9 +13,10 @@ import { completionOf } from "./finish.ts";
 import type { Launcher, StdinPlan } from "./launcher.ts";
 import { Observation } from "./observe.ts";
 import { makeInline, makeQuickview } from "./quickview.ts";
-import { buildReceipt, readSurroundings } from "./receipt.ts";
+import { buildReceipt, readPrevious } from "./receipt.ts";
 import { openRecording, publishRecording, type Recording } from "./recording.ts";
 import type { RunRequest } from "./request.ts";
+import { describeStdin } from "./stdin-kind.ts";
 
 /** What a run needs of the process it lives in. */
 export interface RunContext {
@@ -39,12 +40,13 @@ export interface RunResult {
 export async function runCommand(request: RunRequest, context: RunContext): Promise<RunResult> {
   const stdin = planStdin(request, context.launcher);
   const recording = openRecording(request, context.roots);
+  const stdinState = describeStdin(stdin, context.launcher.closed.includes(0));
   const observation = new Observation(request, context.launcher, recording);
   const started = observation.start(
     { ...request, searchPath: context.searchPath, stdin, withheld: request.reportFd },
     argvDigest(request.argv),
   );
-  const surroundings = readSurroundings(stdin, context, recording);
+  const surroundings = { stdin: stdinState, previous: readPrevious(recording) };
   if (started.kind === "started") {
     announce(context, recording, observation);
     await observation.watch();

@@ -26,6 +26,8 @@ export interface PosixChildParts {
   outputs: ReadonlyMap<OutputStream, number>;
   relay: StdinRelay | null;
   events: ChildEvents;
+  /** A signal that ended the child has reached us as well: it is told first, as its cause. */
+  beforeExit: () => void;
 }
 
 export class PosixChild implements Child {
@@ -35,16 +37,18 @@ export class PosixChild implements Child {
   private readonly control: PosixProcessControl;
   private readonly relay: StdinRelay | null;
   private readonly events: ChildEvents;
+  private readonly beforeExit: () => void;
   private readonly open: Map<OutputStream, number>;
   private readonly buffer = new Uint8Array(new ArrayBuffer(READ_BYTES));
 
-  constructor({ libc, loop, control, pid, outputs, relay, events }: PosixChildParts) {
+  constructor({ libc, loop, control, pid, outputs, relay, events, beforeExit }: PosixChildParts) {
     this.pid = pid;
     this.libc = libc;
     this.loop = loop;
     this.control = control;
     this.relay = relay;
     this.events = events;
+    this.beforeExit = beforeExit;
     this.open = new Map(outputs);
     for (const [stream, fd] of outputs) loop.watch(fd, () => this.read(stream, fd));
     this.watchExit();
@@ -141,6 +145,7 @@ export class PosixChild implements Child {
     const reaped = reap(this.libc, this.pid);
     if (reaped === null) return false;
     this.relay?.childEnded();
+    this.beforeExit();
     const { status, userMs, systemMs, maxRssBytes } = reaped;
     const signal = status & 0x7f;
     this.events.exit({

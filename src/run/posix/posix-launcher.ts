@@ -62,6 +62,8 @@ class PosixLauncher implements Launcher {
   readonly control: PosixProcessControl;
   private readonly libc: Libc;
   private readonly open: OpenDescriptors;
+  /** Reports signals that have come since the last wait. */
+  private readSignals: (() => void) | null = null;
 
   constructor(libc: Libc, open: OpenDescriptors) {
     this.libc = libc;
@@ -92,7 +94,7 @@ class PosixLauncher implements Launcher {
   }
 
   watchSignals(numbers: readonly number[], onSignal: (signal: ReceivedSignal) => void, onChild: () => void): void {
-    watchSignals(this.libc, this.loop, numbers, onSignal, onChild);
+    this.readSignals = watchSignals(this.libc, this.loop, numbers, onSignal, onChild);
   }
 
   start(request: LaunchRequest, events: ChildEvents): Started {
@@ -122,7 +124,7 @@ class PosixLauncher implements Launcher {
     }
     const relay = this.relayToPty(pty, request, events);
     const outputs = new Map<OutputStream, number>([["stdout", pty.master]]);
-    const child = new PosixChild({ libc, loop: this.loop, control: this.control, pid, outputs, relay, events });
+    const child = this.child(pid, outputs, relay, events);
     return { kind: "started", child };
   }
 
@@ -150,23 +152,31 @@ class PosixLauncher implements Launcher {
       for (const pipe of outputs.values()) closeFile(pipe.write);
       const reads = new Map([...outputs].map(([stream, pipe]) => [stream, pipe.read]));
       const relay = stdin === null ? null : this.relay(stdin, request, events);
-      return {
-        kind: "started",
-        child: new PosixChild({
-          libc: this.libc,
-          loop: this.loop,
-          control: this.control,
-          pid,
-          outputs: reads,
-          relay,
-          events,
-        }),
-      };
+      return { kind: "started", child: this.child(pid, reads, relay, events) };
     } catch (error) {
       closeAll(pipes);
       if (isErrno(error)) return { kind: "failed", errno: error.code };
       throw error;
     }
+  }
+
+  private child(
+    pid: number,
+    outputs: ReadonlyMap<OutputStream, number>,
+    relay: StdinRelay | null,
+    events: ChildEvents,
+  ): PosixChild {
+    const beforeExit = () => this.readSignals?.();
+    return new PosixChild({
+      libc: this.libc,
+      loop: this.loop,
+      control: this.control,
+      pid,
+      outputs,
+      relay,
+      events,
+      beforeExit,
+    });
   }
 
   private pipe(made: Pipe[]): Pipe {

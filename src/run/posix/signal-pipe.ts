@@ -14,6 +14,7 @@ const O_CLOEXEC = 0o2000000;
 const SA_SIGINFO = 4;
 const SA_RESTART = 0x10000000;
 const SIG_IGN = 1;
+const SIGHUP = 1;
 const SIGCHLD = 17;
 /** sizeof(siginfo_t). Below PIPE_BUF, so that each write is whole. */
 const SIGINFO_BYTES = 128;
@@ -25,7 +26,7 @@ const PAGE_BYTES = 4096;
 
 /**
  * Reports each of `numbers` that the caller does not ignore, and SIGCHLD. What the caller ignores stays ignored, for us
- * and for the child. False when the platform refuses; nothing is installed then.
+ * and for the child. Returns what reports signals that have come since the last wait; null when the platform refuses.
  */
 export function watchSignals(
   libc: Libc,
@@ -33,12 +34,12 @@ export function watchSignals(
   numbers: readonly number[],
   onSignal: (signal: ReceivedSignal) => void,
   onChild: () => void,
-): boolean {
+): (() => void) | null {
   const ends = integers(2);
-  if (libc.pipe2(ends, O_NONBLOCK | O_CLOEXEC) !== 0) return false;
+  if (libc.pipe2(ends, O_NONBLOCK | O_CLOEXEC) !== 0) return null;
   const [reader, writer] = [ends[0]!, ends[1]!];
   const handler = installCode(libc, writer);
-  if (handler === null) return false;
+  if (handler === null) return null;
   const words = integers(SIGACTION_BYTES / 4);
   words[0] = handler % 2 ** 32;
   words[1] = Math.floor(handler / 2 ** 32);
@@ -52,18 +53,27 @@ export function watchSignals(
   libc.sigaction(SIGCHLD, words, null);
   const records = memory(SIGINFO_BYTES * 32);
   const fields = new Int32Array(records.buffer);
-  loop.watch(reader, () => {
+  // The kernel sends the hangup of a terminal to the session's leader alone: then the child has not got it.
+  const isLeader = libc.getsid(0) === libc.getpid();
+  const read = () => {
     const count = readOnce(reader, records);
     let children = false;
     for (let at = 0; at + SIGINFO_BYTES <= count; at += SIGINFO_BYTES) {
       // siginfo_t begins with three ints: number, errno, code.
       const number = fields[at >> 2]!;
-      if (number === SIGCHLD) children = true;
-      else onSignal({ name: signalName(number), number, fromTerminal: fields[(at >> 2) + 2] === SI_KERNEL });
+      if (number === SIGCHLD) {
+        children = true;
+        continue;
+      }
+      const fromTerminal = fields[(at >> 2) + 2] === SI_KERNEL && !(isLeader && number === SIGHUP);
+      onSignal({ name: signalName(number), number, fromTerminal });
     }
     if (children) onChild();
-  });
-  return true;
+  };
+  loop.watch(reader, read);
+  return () => {
+    if (loop.isReadable(reader)) read();
+  };
 }
 
 /** `write(fd, siginfo, 128)`, then return, in a page of its own. The address; null where pages cannot be executable. */
