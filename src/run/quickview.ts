@@ -37,7 +37,7 @@ export function makeQuickview(
   };
 }
 
-/** First and last lines of each stream of a run that no store could take. At most 16 KiB of output. */
+/** First and last lines of each stream of a run that no store could take. At most 16 KiB as text. */
 export function makeInline(stdout: StreamCapture, stderr: StreamCapture): NonNullable<Completion["inline"]> {
   const items: NonNullable<Completion["inline"]>["items"] = [];
   for (const [stream, capture] of [
@@ -45,23 +45,50 @@ export function makeInline(stdout: StreamCapture, stderr: StreamCapture): NonNul
     ["stderr", stderr],
   ] as const) {
     const total = capture.bytes + capture.lostBytes;
+    if (total === 0) continue;
     const { head, tail } = capture.ends();
-    if (total <= INLINE_END_BYTES * 2) {
-      if (total > 0) items.push({ stream, part: "whole", lines: visibleLines(head), omitted_bytes: 0 });
+    const first = takeLines(head, "head");
+    if (first.bytes === total) {
+      items.push({ stream, part: "whole", lines: first.lines, omitted_bytes: 0 });
       continue;
     }
-    const first = head.subarray(0, INLINE_END_BYTES);
-    const all = Buffer.concat([head, tail]);
-    const last = all.subarray(all.length - INLINE_END_BYTES);
-    const omitted = total - first.length - last.length;
-    items.push({ stream, part: "head", lines: visibleLines(first), omitted_bytes: omitted });
-    items.push({ stream, part: "tail", lines: visibleLines(last), omitted_bytes: omitted });
+    const rest = tail.length === 0 ? head.subarray(first.bytes) : tail;
+    const last = takeLines(rest, "tail");
+    const omitted_bytes = total - first.bytes - last.bytes;
+    items.push({ stream, part: "head", lines: first.lines, omitted_bytes });
+    items.push({ stream, part: "tail", lines: last.lines, omitted_bytes });
   }
   return { items };
 }
 
-function visibleLines(bytes: Buffer): string[] {
-  const lines = displayBytes(bytes).split("\n");
-  if (lines.at(-1) === "") lines.pop();
-  return lines.map((line) => renderTerminalLine(line.replace(/\r$/, "")));
+/** What a line costs beside its text: its indent, its stream and its end. */
+const LINE_COST = "    stdout| \n".length;
+
+/** Whole lines from one end of `bytes`, as many as INLINE_END_BYTES of text hold; of a longer line, a part. */
+function takeLines(bytes: Buffer, end: "head" | "tail"): { lines: string[]; bytes: number } {
+  const lines: string[] = [];
+  let taken = 0;
+  for (let room = INLINE_END_BYTES; taken < bytes.length; ) {
+    const line = nextLine(end === "head" ? bytes.subarray(taken) : bytes.subarray(0, bytes.length - taken), end);
+    const limit = Math.max(0, room - LINE_COST);
+    const part = end === "head" ? line.subarray(0, limit) : line.subarray(Math.max(0, line.length - limit));
+    const text = renderTerminalLine(displayBytes(part).replace(/\r?\n$/, ""));
+    const cost = Buffer.byteLength(text) + LINE_COST;
+    if (cost > room && lines.length > 0) break;
+    if (part.length < line.length && lines.length > 0) break;
+    lines.push(text);
+    taken += part.length;
+    room -= cost;
+    if (part.length < line.length || room <= LINE_COST) break;
+  }
+  return { lines: end === "head" ? lines : lines.reverse(), bytes: taken };
+}
+
+/** The first or the last line with its line feed. */
+function nextLine(bytes: Buffer, end: "head" | "tail"): Buffer {
+  if (end === "head") {
+    const feed = bytes.indexOf(0x0a);
+    return feed < 0 ? bytes : bytes.subarray(0, feed + 1);
+  }
+  return bytes.subarray(bytes.lastIndexOf(0x0a, bytes.length - 2) + 1);
 }

@@ -133,10 +133,7 @@ function prepareRoot(root: Buffer): void {
   for (const [name, text] of files) {
     if (pathExists(join(root, name))) continue;
     const temporary = `${name}-${process.pid}.tmp`;
-    const fd = createFile(join(root, temporary), 0o600);
-    writeWhole(fd, Buffer.from(text));
-    closeFile(fd);
-    renameFile(join(root, temporary), join(root, name));
+    replaceFile(join(root, temporary), join(root, name), text, { mode: 0o600, durable: false });
   }
 }
 
@@ -190,15 +187,25 @@ export function syncDirectories(run: RunDirectory): void {
 /** Makes the run final: the receipt appears whole, under its name, in one step. */
 export function publishReceipt(run: RunDirectory, text: string, durable: boolean): void {
   const temporary = join(run.path, ".receipt.json.tmp");
+  replaceFile(temporary, join(run.path, FILES.receipt), text, { mode: 0o400, durable });
+}
+
+/** Writes a file under a temporary name and renames it: it is whole under its own name, or not there. */
+function replaceFile(
+  temporary: Buffer,
+  path: Buffer,
+  text: string,
+  { mode, durable }: { mode: number; durable: boolean },
+): void {
   try {
-    const fd = createFile(temporary, 0o400);
+    const fd = createFile(temporary, mode);
     try {
       writeWhole(fd, Buffer.from(text, "utf8"));
       if (durable) syncFile(fd);
     } finally {
       closeFile(fd);
     }
-    renameFile(temporary, join(run.path, FILES.receipt));
+    renameFile(temporary, path);
   } catch (error) {
     removeLeftover(temporary);
     throw error;
