@@ -1,6 +1,7 @@
 /** The published contracts: every document that crosses a process boundary, as JSON Schema (draft 2020-12). */
 import { z } from "zod";
 import { AnnouncementSchema } from "./announcement.ts";
+import { ChangesFileSchema } from "./changes.ts";
 import { CompletionSchema } from "./completion.ts";
 import { ErrorSchema } from "./error.ts";
 import { EventSchema } from "./event.ts";
@@ -14,6 +15,7 @@ const SCHEMAS: Record<string, z.ZodType> = {
   "run-spec": RunSpecSchema,
   receipt: ReceiptSchema,
   event: EventSchema,
+  changes: ChangesFileSchema,
   completion: CompletionSchema,
   announcement: AnnouncementSchema,
   error: ErrorSchema,

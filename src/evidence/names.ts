@@ -8,6 +8,7 @@ export const FILES = {
   stderr: "stderr.bin",
   events: "events.jsonl",
   receipt: "receipt.json",
+  changes: "changes.json",
 } as const;
 
 /** What was written after the run was finalized: `stdout.late.bin`, `stderr.late.bin`, and its journal `late.jsonl`. */
@@ -17,6 +18,7 @@ export function lateFile(name: "stdout" | "stderr" | "events"): string {
 
 export const SCHEMA = {
   receipt: "agent-shell/receipt@1",
+  changes: "agent-shell/changes@1",
   completion: "agent-shell/completion@1",
   announcement: "agent-shell/announcement@1",
   error: "agent-shell/error@1",

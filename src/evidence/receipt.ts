@@ -80,7 +80,20 @@ export const StorageSchema = z.strictObject({
   dedup_reason: z.string().nullable(),
 });
 
-export const ChangesSchema = z.strictObject({ observed: z.boolean() });
+export const ChangesSchema = z
+  .discriminatedUnion("observed", [
+    z.strictObject({ observed: z.literal(false) }),
+    z.strictObject({
+      observed: z.literal(true),
+      paths: z.array(ByteTextSchema).describe("Tracked paths, absolute"),
+      complete: z.boolean(),
+      reason: z.string().nullable().describe("Why it is not complete"),
+      added: CountSchema,
+      removed: CountSchema,
+      modified: CountSchema,
+    }),
+  ])
+  .describe("Files under the tracked paths before and after the run; no proof of what the child did");
 
 export const PreviousSchema = z
   .strictObject({

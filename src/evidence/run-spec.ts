@@ -28,6 +28,7 @@ export const RunSpecSchema = z.strictObject({
   pty: z.boolean().optional(),
   tee: z.boolean().optional(),
   record_env: z.array(VariableNameSchema).optional(),
+  track: z.array(z.string().min(1)).optional(),
   durable: z.boolean().optional(),
   require_evidence: z.boolean().optional(),
   labels: z.record(z.string().regex(/^[^=\0]+$/), z.string()).optional(),

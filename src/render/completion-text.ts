@@ -56,7 +56,7 @@ function facts(completion: Completion): string[] {
     lines.push(`artifacts: ${makeVisible(displayBytes(fromByteText(completion.artifacts)))}`);
   }
   lines.push(storageLine(completion));
-  lines.push(`changes: observed=${completion.changes.observed ? "yes" : "no"}`);
+  lines.push(changesLine(completion));
   return lines;
 }
 
@@ -78,6 +78,13 @@ function hostLine({ host }: Completion): string {
     `memory-used=${change((s) => (s.memory_used_percent === null ? null : `${s.memory_used_percent.toFixed(1)}%`))}`,
     `processes=${change((s) => (s.processes === null ? null : String(s.processes)))}`,
   ].join(" ");
+}
+
+function changesLine({ changes }: Completion): string {
+  if (!changes.observed) return "changes: observed=no";
+  const { added, removed, modified, complete, reason } = changes;
+  const whole = complete ? "complete=yes" : `complete=no (${makeVisible(reason ?? "unknown")})`;
+  return `changes: observed=yes added=${added} removed=${removed} modified=${modified} ${whole}`;
 }
 
 function storageLine({ storage, streams }: Completion): string {

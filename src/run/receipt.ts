@@ -15,6 +15,7 @@ import type { Recording } from "./recording.ts";
 import type { RunRequest } from "./request.ts";
 import type { RunContext } from "./run.ts";
 import type { StreamCapture } from "./stream-capture.ts";
+import type { TreeChanges } from "./track.ts";
 
 /** What does not depend on the child's end. */
 export interface Surroundings {
@@ -22,6 +23,8 @@ export interface Surroundings {
   stdin: Receipt["stdin"];
   /** Read beside the running child. */
   previous: PreviousRun | null;
+  /** null: nothing was tracked. */
+  changes: TreeChanges | null;
 }
 
 export function readPrevious({ place }: Recording): PreviousRun | null {
@@ -79,7 +82,7 @@ export function buildReceipt(
       sample_ms: request.sampleMs,
     },
     storage: storageOf(streams, recording),
-    changes: { observed: false },
+    changes: changesOf(surroundings.changes),
     environment: recordedEnvironment(request, context.launcher),
     labels: { ...request.labels },
     terminated: observation.stopper.record(),
@@ -93,6 +96,12 @@ export function buildReceipt(
     },
     warnings: recording.warnings,
   };
+}
+
+function changesOf(changes: TreeChanges | null): Receipt["changes"] {
+  if (changes === null) return { observed: false };
+  const { paths, complete, reason, counts } = changes;
+  return { observed: true, paths: paths.map(({ path }) => path), complete, reason, ...counts };
 }
 
 /** Names the file system that took no more of the run. */

@@ -2,6 +2,7 @@
 import { type ByteText, displayBytes, toByteText } from "../base/bytes.ts";
 import { monotonicNs, wallMicroseconds } from "../base/clock.ts";
 import { AshError, errorReason, isErrno } from "../base/errors.ts";
+import { SCHEMA } from "../evidence/names.ts";
 import type { Receipt } from "../evidence/receipt.ts";
 import { type Group, groupOf } from "../store/layout.ts";
 import type { RootChoice } from "../store/root.ts";
@@ -10,6 +11,7 @@ import {
   createStdinFile,
   keepRoom,
   pointLatest,
+  publishChanges,
   publishReceipt,
   type RunDirectory,
   releaseRoom,
@@ -20,6 +22,7 @@ import { makeRunId } from "../store/run-id.ts";
 import { Journal } from "./journal.ts";
 import type { RunRequest } from "./request.ts";
 import { StreamCapture } from "./stream-capture.ts";
+import type { TreeChanges } from "./track.ts";
 
 export interface Recording {
   runId: string;
@@ -110,13 +113,20 @@ export function recordStdin(recording: Recording): StreamCapture {
 }
 
 /** Seals the evidence and makes the run final. The run's directory as the completion shows it; null when there is none. */
-export function publishRecording(recording: Recording, receipt: Receipt, durable: boolean): ByteText | null {
+export function publishRecording(
+  recording: Recording,
+  receipt: Receipt,
+  changes: TreeChanges | null,
+  durable: boolean,
+): ByteText | null {
   const { place, stdinFile } = recording;
   if (place === null) return null;
   try {
     releaseRoom(place);
     for (const fd of [place.stdout, place.stderr, place.events]) sealFile(fd, durable);
     if (stdinFile !== null) sealFile(stdinFile, durable);
+    if (changes !== null)
+      publishChanges(place, { schema: SCHEMA.changes, run_id: recording.runId, ...changes }, durable);
     publishReceipt(place, `${JSON.stringify(receipt)}\n`, durable);
     pointLatest(place);
     if (durable) syncDirectories(place);

@@ -22,6 +22,8 @@ export interface RunRequest {
   reportFd: number | null;
   /** Names of the variables to record. */
   recordEnv: readonly string[];
+  /** Paths whose files are observed before and after the run, relative to the caller's directory. */
+  track: readonly Uint8Array[];
   /** Everything is on the disk before the completion is printed. */
   durable: boolean;
   /** Refuse to start when no evidence can be kept. */
@@ -63,6 +65,7 @@ export function plainRequest(argv: readonly Uint8Array[], limits: RunLimits): Ru
     tee: false,
     reportFd: null,
     recordEnv: [],
+    track: [],
     durable: false,
     requireEvidence: false,
   };

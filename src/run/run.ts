@@ -17,6 +17,7 @@ import { buildReceipt, readPrevious } from "./receipt.ts";
 import { openRecording, publishRecording, type Recording } from "./recording.ts";
 import type { RunRequest } from "./request.ts";
 import { describeStdin } from "./stdin-kind.ts";
+import type { TreeChanges } from "./track.ts";
 
 /** What a run needs of the process it lives in. */
 export interface RunContext {
@@ -42,6 +43,7 @@ export async function runCommand(request: RunRequest, context: RunContext): Prom
   const recording = openRecording(request, context.roots);
   const stdinState = describeStdin(stdin, context.launcher.closed.includes(0));
   const observation = new Observation(request, context.launcher, recording);
+  const tracked = request.track.length === 0 ? null : await trackFiles(request, context, recording);
   const started = observation.start(
     { ...request, searchPath: context.searchPath, stdin, withheld: request.reportFd },
     argvDigest(request.argv),
@@ -51,8 +53,9 @@ export async function runCommand(request: RunRequest, context: RunContext): Prom
     announce(context, recording, observation);
     await observation.watch();
   }
-  const receipt = buildReceipt(request, surroundings, context, recording, observation);
-  const artifacts = publishRecording(recording, receipt, request.durable);
+  const changes = started.kind === "started" ? (tracked?.() ?? null) : null;
+  const receipt = buildReceipt(request, { ...surroundings, changes }, context, recording, observation);
+  const artifacts = publishRecording(recording, receipt, changes, request.durable);
   handOffStreams(recording, observation);
   const quickview = request.quickview
     ? makeQuickview(recording.stdout, recording.stderr, recording.journal.kept)
@@ -67,6 +70,18 @@ function planStdin({ stdin, limits }: RunRequest, launcher: Launcher): StdinPlan
   const capture: StdinPlan = { kind: "capture", budgetBytes: limits.maxStdinBytes };
   if (stdin === "auto") return launcher.ownsStdin() ? capture : { kind: "inherit" };
   return stdin === "capture" ? capture : { kind: stdin };
+}
+
+/** Observes the tracked files; the answer observes them again. Loaded only when something is tracked. */
+async function trackFiles(
+  { track }: RunRequest,
+  { cwd }: RunContext,
+  { place }: Recording,
+): Promise<() => TreeChanges> {
+  const { compareTrees, observeTree } = await import("./track.ts");
+  const options = { cwd, stores: place === null ? [] : [place.root] };
+  const before = observeTree(track, options);
+  return () => compareTrees(before, observeTree(track, { ...options, before }));
 }
 
 function announce(

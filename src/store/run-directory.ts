@@ -25,6 +25,7 @@ import {
   syncFile,
   writeWhole,
 } from "../base/files.ts";
+import type { ChangesFile } from "../evidence/changes.ts";
 import { FILES } from "../evidence/names.ts";
 import { artifactsPath, type Group, join, LATEST, runPath } from "./layout.ts";
 import type { RootChoice } from "./root.ts";
@@ -188,6 +189,12 @@ export function syncDirectories(run: RunDirectory): void {
 export function publishReceipt(run: RunDirectory, text: string, durable: boolean): void {
   const temporary = join(run.path, ".receipt.json.tmp");
   replaceFile(temporary, join(run.path, FILES.receipt), text, { mode: 0o400, durable });
+}
+
+/** Before the receipt: its presence says that everything else is there. */
+export function publishChanges(run: RunDirectory, changes: ChangesFile, durable: boolean): void {
+  const temporary = join(run.path, ".changes.json.tmp");
+  replaceFile(temporary, join(run.path, FILES.changes), `${JSON.stringify(changes)}\n`, { mode: 0o400, durable });
 }
 
 /** Writes a file under a temporary name and renames it: it is whole under its own name, or not there. */

@@ -42,6 +42,12 @@ export const command: Command = {
       { name: "tee", help: "Also pass the output on to stdout and stderr; print no answer there" },
       { name: "report-fd", value: "N", help: "Write the answer to descriptor N" },
       { name: "record-env", value: "NAME", repeat: true, help: "Record the value of a variable" },
+      {
+        name: "track",
+        value: "PATH",
+        repeat: true,
+        help: "Observe the files under PATH before and after (changes.json)",
+      },
       { name: "durable", help: "Answer when everything is on the disk" },
       { name: "require-evidence", help: "Do not run when nothing can be stored" },
       { name: "announce", help: "Print the run's id as JSON on stderr once it has started" },
@@ -95,6 +101,7 @@ async function requestOf({ values, child }: Arguments): Promise<RunRequest> {
     tee: values.has("tee") || spec?.tee === true,
     reportFd: countOf(values, "report-fd"),
     recordEnv: namesOf([...(spec?.record_env ?? []), ...(values.get("record-env") ?? [])]),
+    track: [...(spec?.track ?? []), ...(values.get("track") ?? [])].map(encodeEscaped),
     durable: values.has("durable") || spec?.durable === true,
     requireEvidence: values.has("require-evidence") || spec?.require_evidence === true,
   };
