@@ -53,15 +53,16 @@ export function readProcess(pid: number): ProcessState | null {
 }
 
 /**
- * All descendants of ours with their states, parents before children, zombies included. `foreign` are children that we
- * were born with (a shell's process substitution): they and theirs are no part of the run.
+ * All descendants of ours with their states, parents before children, zombies included. Left out, with what is below
+ * them, are direct children that `isForeign` tells are no part of the run.
  */
-export function readTree(foreign: ReadonlySet<number>): ProcessState[] {
+export function readTree(isForeign: (child: ProcessState) => boolean): ProcessState[] {
   const tree: ProcessState[] = [];
-  const queue = ownChildren().filter((pid) => !foreign.has(pid));
+  const queue = ownChildren();
+  const direct = queue.length;
   for (let i = 0; i < queue.length; i += 1) {
     const process = readProcess(queue[i]!);
-    if (process === null) continue;
+    if (process === null || (i < direct && isForeign(process))) continue;
     tree.push(process);
     queue.push(...childrenOf(process.pid));
   }

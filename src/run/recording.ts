@@ -2,6 +2,7 @@
 import { type ByteText, displayBytes, toByteText } from "../base/bytes.ts";
 import { monotonicNs, wallMicroseconds } from "../base/clock.ts";
 import { AshError, errorReason, isErrno } from "../base/errors.ts";
+import { pathExists } from "../base/files.ts";
 import { SCHEMA } from "../evidence/names.ts";
 import type { Receipt } from "../evidence/receipt.ts";
 import { type Group, groupOf } from "../store/layout.ts";
@@ -134,6 +135,11 @@ export function publishRecording(
     receipt.warnings.push(`the receipt could not be stored: ${errorReason(error)}`);
     receipt.storage.complete = false;
     receipt.storage.reason ??= errorReason(error);
+    // The command removed its own evidence: nothing is pointed at.
+    if (!pathExists(place.path)) {
+      receipt.storage.stored = false;
+      return null;
+    }
   }
   return toByteText(place.path);
 }

@@ -19,7 +19,7 @@ export class PortableProcessControl implements ProcessControl {
   }
 
   living(): ProcessState[] {
-    const tree = this.hasProc ? readTree(this.foreign) : readTreeByPs();
+    const tree = this.hasProc ? readTree(({ pid }) => this.foreign.has(pid)) : readTreeByPs();
     return tree.filter(({ state }) => !state.startsWith("Z"));
   }
 

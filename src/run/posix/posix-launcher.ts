@@ -166,6 +166,7 @@ class PosixLauncher implements Launcher {
     relay: StdinRelay | null,
     events: ChildEvents,
   ): PosixChild {
+    this.control.follow(pid);
     const beforeExit = () => this.readSignals?.();
     return new PosixChild({
       libc: this.libc,

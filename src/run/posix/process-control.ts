@@ -41,15 +41,21 @@ export function reap(libc: Libc, pid: number): Reaped | null {
 export class PosixProcessControl implements ProcessControl {
   readonly memorySource = "VmRSS";
   private readonly libc: Libc;
-  /** Children that were ours before we started any: never sampled, signalled or waited for. */
+  /** Children that we were born with (a shell's process substitution). */
   private readonly foreign = new Set(ownChildren());
+  private child: ProcessState | null = null;
 
   constructor(libc: Libc) {
     this.libc = libc;
   }
 
+  /** The run's own child: everything that belongs to the run has started after it. */
+  follow(pid: number): void {
+    this.child = readProcess(pid);
+  }
+
   living(): ProcessState[] {
-    return readTree(this.foreign).filter(({ state }) => state !== "Z" && state !== "X");
+    return readTree((process) => this.isForeign(process)).filter(({ state }) => state !== "Z" && state !== "X");
   }
 
   signal(process: ProcessState, number: number): boolean {
@@ -69,13 +75,24 @@ export class PosixProcessControl implements ProcessControl {
   reapOrphans(childPid: number): Orphans {
     const orphans: Orphans = { userMs: 0, systemMs: 0, living: 0 };
     for (const pid of ownChildren()) {
-      if (pid === childPid || this.foreign.has(pid)) continue;
+      const process = pid === childPid ? null : readProcess(pid);
+      if (process === null || this.isForeign(process)) continue;
       const reaped = reap(this.libc, pid);
       if (reaped === null) orphans.living += 1;
       orphans.userMs += reaped?.userMs ?? 0;
       orphans.systemMs += reaped?.systemMs ?? 0;
     }
     return orphans;
+  }
+
+  /**
+   * Neither sampled, signalled nor waited for: what we were born with, and the orphans of it that we adopted, which are
+   * older than the run's child. Within one clock tick the pid decides.
+   */
+  private isForeign({ pid, startTicks }: ProcessState): boolean {
+    if (this.foreign.has(pid)) return true;
+    if (this.child === null || pid === this.child.pid) return false;
+    return startTicks < this.child.startTicks || (startTicks === this.child.startTicks && pid < this.child.pid);
   }
 
   private isStill(process: ProcessState): boolean {
