@@ -51,6 +51,8 @@ export async function main(words: readonly Buffer[]): Promise<number> {
 class LateRecording {
   private readonly directory: Buffer;
   private readonly budget: Budget;
+  /** What the run left of its budget. */
+  private readonly bytes: number;
   private readonly startNs: number;
   private readonly captures = new Map<OutputStream, { capture: StreamCapture; fd: number }>();
   private journal: { journal: Journal; fd: number } | null = null;
@@ -58,7 +60,8 @@ class LateRecording {
 
   constructor(directory: Buffer, budget: string, startNs: number) {
     this.directory = directory;
-    this.budget = new Budget(budget === "none" ? null : Number(budget));
+    this.bytes = budget === "none" ? 0 : Number(budget);
+    this.budget = new Budget(budget === "none" ? null : this.bytes);
     this.startNs = startNs;
   }
 
@@ -72,7 +75,7 @@ class LateRecording {
     }
     if (granted < bytes.length && !this.full) {
       this.full = true;
-      this.events()?.append({ type: "limit", elapsed_ns: this.elapsed(), limit: "output_bytes", value: 0 });
+      this.events()?.append({ type: "limit", elapsed_ns: this.elapsed(), limit: "output_bytes", value: this.bytes });
     }
   }
 

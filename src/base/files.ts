@@ -147,17 +147,24 @@ export function makeDirectory(path: Uint8Array | string, mode: number): void {
   else if (libc.mkdir(cString(path), mode) !== 0) failed("mkdir");
 }
 
-/** Makes a directory and those above it that are missing. */
+/** Makes a directory and those above it that are missing. Throws what the system says of the first that cannot be. */
 export function makeDirectories(path: Uint8Array, mode: number): void {
+  const code = tryMakeDirectory(path, mode);
+  if (code === null || code === "EEXIST") return;
+  const slash = path.lastIndexOf(0x2f);
+  if (code !== "ENOENT" || slash <= 0) throw systemError(code, "mkdir");
+  makeDirectories(path.subarray(0, slash), mode);
+  const again = tryMakeDirectory(path, mode);
+  if (again !== null && again !== "EEXIST") throw systemError(again, "mkdir");
+}
+
+/** null, or why not. */
+function tryMakeDirectory(path: Uint8Array, mode: number): string | null {
   try {
     makeDirectory(path, mode);
+    return null;
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === "EEXIST") return;
-    const slash = path.lastIndexOf(0x2f);
-    if (code !== "ENOENT" || slash <= 0) throw error;
-    makeDirectories(path.subarray(0, slash), mode);
-    makeDirectories(path, mode);
+    return (error as NodeJS.ErrnoException).code ?? "EIO";
   }
 }
 

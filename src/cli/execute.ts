@@ -16,8 +16,13 @@ export async function execute(
   if (request.reportFd !== null && !launcher.isOpenAtCaller(request.reportFd)) {
     throw new AshError("usage", `--report-fd ${request.reportFd} is not open`, { hint: "for example: 3>report.txt" });
   }
-  if (request.pty && launcher.name !== "posix") {
-    throw new AshError("usage", "--pty is not possible on this platform", { hint: "run without it" });
+  for (const [asked, option] of [
+    [request.pty, "--pty"],
+    [request.stdin === "capture", "--stdin capture"],
+  ] as const) {
+    if (asked && launcher.name !== "posix") {
+      throw new AshError("usage", `${option} is not possible on this platform`, { hint: "run without it" });
+    }
   }
   const cwd = callerCwd();
   return runCommand(request, {

@@ -9,11 +9,12 @@ export function processPeak(
   maxRssBytes: number | null,
   floorBytes: number | null,
   sampledPeakBytes: number | null,
+  sampleSource: string,
 ): Measure {
   if (maxRssBytes !== null && floorBytes !== null && maxRssBytes > floorBytes) {
     return { value: maxRssBytes, quality: "exact", source: "ru_maxrss" };
   }
-  if (sampledPeakBytes !== null) return { value: sampledPeakBytes, quality: "sampled", source: "VmHWM" };
+  if (sampledPeakBytes !== null) return { value: sampledPeakBytes, quality: "sampled", source: sampleSource };
   if (maxRssBytes !== null) return { value: maxRssBytes, quality: "upper_bound", source: "ru_maxrss" };
   return { value: null, quality: "unavailable", source: null };
 }

@@ -30,13 +30,13 @@ export class Observation {
   readonly ending = new Ending();
   readonly stopper: TreeStopper;
   readonly sampler: Sampler;
-  readonly startNs = monotonicNs();
-  readonly startedMs = wallMs();
+  startNs = 0;
+  startedMs = 0;
   pid: number | null = null;
   exit: ExitStatus | null = null;
   /** From the child's start to its exit. */
   wallNs = 0;
-  endedMs = this.startedMs;
+  endedMs = 0;
   /** Our own peak when the child was started. */
   floorBytes: number | null = null;
   cpuPartial = false;
@@ -118,6 +118,9 @@ export class Observation {
       },
       () => this.armReaping(),
     );
+    this.startNs = monotonicNs();
+    this.startedMs = wallMs();
+    this.endedMs = this.startedMs;
     const started = this.launcher.start(launch, this.events(launch));
     this.pid = started.kind === "started" ? started.child.pid : null;
     this.recording.journal.append({
@@ -255,8 +258,11 @@ export class Observation {
   }
 
   private forward(signal: string, number: number): void {
-    const child = this.pid === null ? null : readProcess(this.pid);
-    if (child === null || !this.launcher.control.signal(child, number)) return;
+    if (this.pid === null) return;
+    // Without /proc the pid is all that is known of the child.
+    const unknown = { pid: this.pid, state: "", ppid: 0, threads: 1, cpuTicks: 0, startTicks: 0 };
+    const child = readProcess(this.pid) ?? unknown;
+    if (!this.launcher.control.signal(child, number)) return;
     this.append({ type: "signal", direction: "sent", signal, pid: child.pid });
   }
 

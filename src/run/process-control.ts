@@ -13,8 +13,9 @@ export interface ProcessControl {
   living(): ProcessState[];
   /** Sends a signal to exactly this process: never to another one that has got its pid since. False when it is gone. */
   signal(process: ProcessState, number: number): boolean;
-  /** What a sample's memory figures come from. */
+  /** Where a sample's resident size and its peak come from. */
   readonly memorySource: string;
+  readonly peakSource: string;
   /** Looks at the resources of the tree: at once where /proc tells them, else later. Nothing when the tree is gone. */
   sample(report: (sample: Sample) => void): void;
   /** Collects adopted orphans that have ended: their CPU time in milliseconds, and how many others live on. */

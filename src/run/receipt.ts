@@ -67,7 +67,12 @@ export function buildReceipt(
       exit === null
         ? null
         : {
-            process_bytes: processPeak(exit.maxRssBytes, observation.floorBytes, sampler.processPeakBytes),
+            process_bytes: processPeak(
+              exit.maxRssBytes,
+              observation.floorBytes,
+              sampler.processPeakBytes,
+              context.launcher.control.peakSource,
+            ),
             tree_bytes: sampler.treeMeasure(),
           },
     host: { before: observation.before, after: readHostState() },

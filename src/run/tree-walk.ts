@@ -44,22 +44,22 @@ interface Chains {
 }
 
 export class TreeWalk {
-  readonly #snapshot: TreeSnapshot;
-  readonly #before: TreeSnapshot | null;
-  readonly #nowNs: () => number;
-  readonly #startNs: number;
+  private readonly snapshot: TreeSnapshot;
+  private readonly before: TreeSnapshot | null;
+  private readonly nowNs: () => number;
+  private readonly startNs: number;
   /** Resolved tracked paths, each with a slash at its end. */
-  readonly #prefixes: string[] = [];
+  private readonly prefixes: string[] = [];
   /** Identities of our stores, and of the directories that were entered. */
-  readonly #stores = new Set<string>();
-  readonly #entered = new Set<string>();
-  readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+  private readonly stores = new Set<string>();
+  private readonly entered = new Set<string>();
+  private readonly buffer = Buffer.allocUnsafe(CHUNK_BYTES);
 
   constructor(paths: readonly Uint8Array[], { cwd, stores, before, limits, nowNs }: TrackOptions) {
-    this.#nowNs = nowNs ?? monotonicNs;
-    this.#startNs = this.#nowNs();
-    this.#before = before ?? null;
-    this.#snapshot = {
+    this.nowNs = nowNs ?? monotonicNs;
+    this.startNs = this.nowNs();
+    this.before = before ?? null;
+    this.snapshot = {
       paths: paths.map((path) => absolutePath(path, cwd)),
       limits: limits ?? TRACK_LIMITS,
       startedMs: wallMs(),
@@ -75,96 +75,96 @@ export class TreeWalk {
     };
     for (const store of stores) {
       const stat = attempt(() => lstatSync(Buffer.from(store), { bigint: true }));
-      if (typeof stat !== "string") this.#stores.add(identityOf(stat));
+      if (typeof stat !== "string") this.stores.add(identityOf(stat));
     }
   }
 
   run(): TreeSnapshot {
-    for (let root = 0; root < this.#snapshot.paths.length; root += 1) this.#snapshot.kinds.push(this.#listRoot(root));
-    if (this.#before !== null) this.#lookAgain(this.#before);
-    this.#hashContents();
-    this.#snapshot.durationNs = this.#nowNs() - this.#startNs;
-    return this.#snapshot;
+    for (let root = 0; root < this.snapshot.paths.length; root += 1) this.snapshot.kinds.push(this.listRoot(root));
+    if (this.before !== null) this.lookAgain(this.before);
+    this.hashContents();
+    this.snapshot.durationNs = this.nowNs() - this.startNs;
+    return this.snapshot;
   }
 
-  #listRoot(root: number): TrackedKind {
-    const path = this.#snapshot.paths[root]!;
+  private listRoot(root: number): TrackedKind {
+    const path = this.snapshot.paths[root]!;
     const real = attempt(() => realpathSync(path, { encoding: "buffer" }));
     const resolved = toText(typeof real === "string" ? path : real);
-    this.#prefixes.push(resolved.endsWith("/") ? resolved : `${resolved}/`);
-    const stat = this.#stat(root, SELF);
+    this.prefixes.push(resolved.endsWith("/") ? resolved : `${resolved}/`);
+    const stat = this.stat(root, SELF);
     if (typeof stat === "string") {
       if (isGone(stat)) return "missing";
-      this.#report(root, SELF, stat);
+      this.report(root, SELF, stat);
       return "unknown";
     }
-    if (`${toText(path)}/${resolved}`.split("/").includes(ROOT_NAME) || this.#stores.has(identityOf(stat))) {
-      this.#report(root, SELF, "a store of ours is not observed");
+    if (`${toText(path)}/${resolved}`.split("/").includes(ROOT_NAME) || this.stores.has(identityOf(stat))) {
+      this.report(root, SELF, "a store of ours is not observed");
       return "unknown";
     }
     if (!stat.isDirectory()) {
-      this.#addEntry(root, SELF, stat);
+      this.addEntry(root, SELF, stat);
       return typeOf(stat);
     }
-    if (!this.#isStopped() && this.#enter(stat)) {
-      const outer = this.#outerRules(root, resolved);
-      this.#listDirectory(root, SELF, { now: outer, before: outer });
+    if (!this.isStopped() && this.enter(stat)) {
+      const outer = this.outerRules(root, resolved);
+      this.listDirectory(root, SELF, { now: outer, before: outer });
     }
     return "directory";
   }
 
-  #listDirectory(root: number, directory: string, outer: Chains): void {
+  private listDirectory(root: number, directory: string, outer: Chains): void {
     const record: DirectoryRecord = { rules: null, isListed: false };
-    this.#snapshot.directories.set(entryKey(root, directory), record);
-    const names = attempt(() => readdirSync(this.#pathOf(root, directory), { encoding: "latin1" }));
+    this.snapshot.directories.set(entryKey(root, directory), record);
+    const names = attempt(() => readdirSync(this.pathOf(root, directory), { encoding: "latin1" }));
     if (typeof names === "string") {
-      this.#report(root, directory, names);
+      this.report(root, directory, names);
       return;
     }
     names.sort();
     const within = directory === SELF ? "" : `${directory}/`;
     if (names.includes(".gitignore")) {
-      record.rules = this.#readRules(this.#pathOf(root, `${within}.gitignore`), root, `${within}.gitignore`);
+      record.rules = this.readRules(this.pathOf(root, `${within}.gitignore`), root, `${within}.gitignore`);
     }
-    const chains = this.#extend(outer, root, directory, record.rules, this.#prefixes[root]!.length + within.length);
+    const chains = this.extend(outer, root, directory, record.rules, this.prefixes[root]!.length + within.length);
     let isWhole = true;
     for (const name of names) {
-      if (this.#isStopped()) return;
+      if (this.isStopped()) return;
       const path = within + name;
       if (name === ROOT_NAME) continue;
-      const stat = this.#stat(root, path);
+      const stat = this.stat(root, path);
       if (typeof stat === "string") {
-        this.#report(root, path, stat);
+        this.report(root, path, stat);
         if (!isGone(stat)) isWhole = false;
       } else if (stat.isDirectory()) {
-        if (name === ".git" || this.#leavesOut(chains, root, path, true)) continue;
-        if (this.#enter(stat)) this.#listDirectory(root, path, chains);
-      } else if (!this.#leavesOut(chains, root, path, false) && !this.#addEntry(root, path, stat)) return;
+        if (name === ".git" || this.leavesOut(chains, root, path, true)) continue;
+        if (this.enter(stat)) this.listDirectory(root, path, chains);
+      } else if (!this.leavesOut(chains, root, path, false) && !this.addEntry(root, path, stat)) return;
     }
     record.isListed = isWhole;
   }
 
-  #extend({ now, before }: Chains, root: number, directory: string, text: string | null, base: number): Chains {
+  private extend({ now, before }: Chains, root: number, directory: string, text: string | null, base: number): Chains {
     const add = (outer: IgnoreChain | null, rulesText: string | null): IgnoreChain | null => {
       const rules = rulesText === null ? [] : parseIgnoreRules(rulesText);
       return rules.length === 0 ? outer : { rules, base, outer };
     };
-    const known = this.#before?.directories.get(entryKey(root, directory));
+    const known = this.before?.directories.get(entryKey(root, directory));
     const inner = add(now, text);
     if (now === before && (known === undefined || known.rules === text)) return { now: inner, before: inner };
     return { now: inner, before: add(before, known === undefined ? text : known.rules) };
   }
 
-  #leavesOut({ now, before }: Chains, root: number, path: string, isDirectory: boolean): boolean {
+  private leavesOut({ now, before }: Chains, root: number, path: string, isDirectory: boolean): boolean {
     if (now === null && before === null) return false;
-    const full = this.#prefixes[root]! + path;
+    const full = this.prefixes[root]! + path;
     if (!isIgnored(now, full, isDirectory) && (now === before || !isIgnored(before, full, isDirectory))) return false;
-    this.#snapshot.ignored += 1;
+    this.snapshot.ignored += 1;
     return true;
   }
 
   /** The rules of the repository above a tracked directory; null where they ignore that directory itself: it was asked for. */
-  #outerRules(root: number, resolved: string): IgnoreChain | null {
+  private outerRules(root: number, resolved: string): IgnoreChain | null {
     const above: string[] = [];
     for (let directory = resolved; ; directory = directory.slice(0, directory.lastIndexOf("/"))) {
       const marker = attempt(() => lstatSync(toPath(`${directory === "/" ? "" : directory}/.git`)));
@@ -175,7 +175,7 @@ export class TreeWalk {
     let chain: IgnoreChain | null = null;
     for (const child of above.reverse()) {
       const base = child.lastIndexOf("/") + 1;
-      const text = this.#readRules(toPath(`${child.slice(0, base)}.gitignore`), root, SELF);
+      const text = this.readRules(toPath(`${child.slice(0, base)}.gitignore`), root, SELF);
       if (text !== null) chain = { rules: parseIgnoreRules(text), base, outer: chain };
       if (isIgnored(chain, child, true)) return null;
     }
@@ -183,7 +183,7 @@ export class TreeWalk {
   }
 
   /** A .gitignore that is a symlink counts as none, as it does for git. */
-  #readRules(path: Buffer, root: number, place: string): string | null {
+  private readRules(path: Buffer, root: number, place: string): string | null {
     const text = readRegularFile(path, (fd, stat) => {
       if (stat.size > MAX_RULES_BYTES) return null;
       const whole = Buffer.alloc(Number(stat.size));
@@ -193,34 +193,33 @@ export class TreeWalk {
       }
       return { text: toText(whole.subarray(0, at)) };
     });
-    if (text === null) this.#report(root, place, ".gitignore has more than 1 MiB and is not honoured");
+    if (text === null) this.report(root, place, ".gitignore has more than 1 MiB and is not honoured");
     else if (typeof text !== "string") return text.text;
-    else if (!isGone(text) && text !== "ELOOP" && text !== NOT_REGULAR)
-      this.#report(root, place, `.gitignore: ${text}`);
+    else if (!isGone(text) && text !== "ELOOP" && text !== NOT_REGULAR) this.report(root, place, `.gitignore: ${text}`);
     return null;
   }
 
   /** Settles what the walk did not meet: it is gone, or there after all, or nobody knows. */
-  #lookAgain(before: TreeSnapshot): void {
-    const { entries, unknown } = this.#snapshot;
+  private lookAgain(before: TreeSnapshot): void {
+    const { entries, unknown } = this.snapshot;
     const directories = new Map<string, "there" | "gone" | "unknown">();
     for (const [key, { root, path }] of before.entries) {
       if (entries.has(key)) continue;
-      const parent = path === SELF ? "there" : this.#findDirectory(root, parentPath(path), directories);
+      const parent = path === SELF ? "there" : this.findDirectory(root, parentPath(path), directories);
       if (parent === "gone") continue;
-      const stat = parent === "unknown" || this.#isLate() ? null : this.#stat(root, path);
+      const stat = parent === "unknown" || this.isLate() ? null : this.stat(root, path);
       if (stat === null) unknown.add(key);
       else if (typeof stat !== "string") {
-        if (!stat.isDirectory()) this.#putEntry(root, path, stat);
+        if (!stat.isDirectory()) this.putEntry(root, path, stat);
       } else if (!isGone(stat)) {
-        this.#report(root, path, stat);
+        this.report(root, path, stat);
         unknown.add(key);
       }
     }
   }
 
   /** No path is looked up through what has become a symlink. */
-  #findDirectory(
+  private findDirectory(
     root: number,
     path: string,
     found: Map<string, "there" | "gone" | "unknown">,
@@ -229,12 +228,12 @@ export class TreeWalk {
     let answer = found.get(key);
     if (answer !== undefined) return answer;
     if (path === SELF) {
-      const kind = this.#snapshot.kinds[root];
+      const kind = this.snapshot.kinds[root];
       answer = kind === "directory" ? "there" : kind === "unknown" ? "unknown" : "gone";
     } else {
-      answer = this.#findDirectory(root, parentPath(path), found);
+      answer = this.findDirectory(root, parentPath(path), found);
       if (answer === "there") {
-        const stat = this.#stat(root, path);
+        const stat = this.stat(root, path);
         if (typeof stat !== "string") answer = stat.isDirectory() ? "there" : "gone";
         else answer = isGone(stat) ? "gone" : "unknown";
       }
@@ -244,56 +243,56 @@ export class TreeWalk {
   }
 
   /** False when the bound is reached. */
-  #addEntry(root: number, path: string, stat: BigIntStats): boolean {
-    const { entries, limits } = this.#snapshot;
+  private addEntry(root: number, path: string, stat: BigIntStats): boolean {
+    const { entries, limits } = this.snapshot;
     if (entries.size >= limits.files) {
-      this.#reach("files");
+      this.reach("files");
       return false;
     }
-    this.#putEntry(root, path, stat);
+    this.putEntry(root, path, stat);
     return true;
   }
 
-  #putEntry(root: number, path: string, stat: BigIntStats): void {
+  private putEntry(root: number, path: string, stat: BigIntStats): void {
     const entry: TreeEntry = { root, path, type: typeOf(stat), ...detailsOf(stat), sha256: null };
-    this.#snapshot.entries.set(entryKey(root, path), entry);
+    this.snapshot.entries.set(entryKey(root, path), entry);
     if (entry.type !== "symlink") return;
-    const target = attempt(() => readlinkSync(this.#pathOf(root, path), { encoding: "buffer" }));
-    if (typeof target === "string") this.#report(root, path, target);
+    const target = attempt(() => readlinkSync(this.pathOf(root, path), { encoding: "buffer" }));
+    if (typeof target === "string") this.report(root, path, target);
     else entry.sha256 = new Bun.CryptoHasher("sha256").update(target).digest("hex");
   }
 
   /** Both times, since a program can set a file's size and time back. What looks changed goes first. */
-  #hashContents(): void {
-    const { entries, limits } = this.#snapshot;
+  private hashContents(): void {
+    const { entries, limits } = this.snapshot;
     const files = [...entries.values()].filter(({ type, size }) => type === "file" && size <= limits.hashBytes);
     const looksSame = (file: TreeEntry): boolean => {
-      const old = this.#before?.entries.get(entryKey(file.root, file.path));
+      const old = this.before?.entries.get(entryKey(file.root, file.path));
       return old !== undefined && old.size === file.size && old.mtimeNs === file.mtimeNs;
     };
-    const first = this.#before === null ? files : files.filter((file) => !looksSame(file));
-    const rest = this.#before === null ? [] : files.filter(looksSame);
+    const first = this.before === null ? files : files.filter((file) => !looksSame(file));
+    const rest = this.before === null ? [] : files.filter(looksSame);
     for (const file of [...first, ...rest]) {
-      if (this.#isLate()) return;
-      let outcome = this.#hashFile(file);
-      if (outcome === CHANGING) outcome = this.#hashFile(file);
-      if (outcome !== null) this.#report(file.root, file.path, outcome);
+      if (this.isLate()) return;
+      let outcome = this.hashFile(file);
+      if (outcome === CHANGING) outcome = this.hashFile(file);
+      if (outcome !== null) this.report(file.root, file.path, outcome);
     }
   }
 
   /** Sets the digest, and with it the state that it belongs to. The reason why there is none; null also when time is over. */
-  #hashFile(file: TreeEntry): string | null {
-    const outcome = readRegularFile(this.#pathOf(file.root, file.path), (fd, stat) => {
+  private hashFile(file: TreeEntry): string | null {
+    const outcome = readRegularFile(this.pathOf(file.root, file.path), (fd, stat) => {
       Object.assign(file, detailsOf(stat));
-      if (file.size > this.#snapshot.limits.hashBytes) return { reason: null };
+      if (file.size > this.snapshot.limits.hashBytes) return { reason: null };
       const hash = new Bun.CryptoHasher("sha256");
       // Never beyond its size: some files of /proc and /sys never end.
       for (let left = file.size; left > 0; ) {
-        const count = readSync(fd, this.#buffer, 0, Math.min(left, CHUNK_BYTES), null);
+        const count = readSync(fd, this.buffer, 0, Math.min(left, CHUNK_BYTES), null);
         if (count === 0) return { reason: CHANGING };
-        hash.update(this.#buffer.subarray(0, count));
+        hash.update(this.buffer.subarray(0, count));
         left -= count;
-        if (left > 0 && this.#isLate()) return { reason: null };
+        if (left > 0 && this.isLate()) return { reason: null };
       }
       const after = fstatSync(fd, { bigint: true });
       if (after.size !== stat.size || after.mtimeNs !== stat.mtimeNs) return { reason: CHANGING };
@@ -303,40 +302,40 @@ export class TreeWalk {
     return typeof outcome === "string" ? outcome : outcome.reason;
   }
 
-  #pathOf(root: number, path: string): Buffer {
-    const top = this.#snapshot.paths[root]!;
+  private pathOf(root: number, path: string): Buffer {
+    const top = this.snapshot.paths[root]!;
     return path === SELF ? top : Buffer.concat([top, Buffer.from(`/${path}`, "latin1")]);
   }
 
-  #stat(root: number, path: string): BigIntStats | string {
-    return attempt(() => lstatSync(this.#pathOf(root, path), { bigint: true }));
+  private stat(root: number, path: string): BigIntStats | string {
+    return attempt(() => lstatSync(this.pathOf(root, path), { bigint: true }));
   }
 
   /** True the first time a directory is met, unless it is a store of ours. */
-  #enter(stat: BigIntStats): boolean {
+  private enter(stat: BigIntStats): boolean {
     const identity = identityOf(stat);
-    if (this.#stores.has(identity) || this.#entered.has(identity)) return false;
-    this.#entered.add(identity);
+    if (this.stores.has(identity) || this.entered.has(identity)) return false;
+    this.entered.add(identity);
     return true;
   }
 
-  #isStopped(): boolean {
-    return this.#snapshot.bounds.length > 0 || this.#isLate();
+  private isStopped(): boolean {
+    return this.snapshot.bounds.length > 0 || this.isLate();
   }
 
-  #isLate(): boolean {
-    if (this.#nowNs() - this.#startNs < this.#snapshot.limits.ms * 1e6) return false;
-    this.#reach("time");
+  private isLate(): boolean {
+    if (this.nowNs() - this.startNs < this.snapshot.limits.ms * 1e6) return false;
+    this.reach("time");
     return true;
   }
 
-  #reach(bound: "files" | "time"): void {
-    if (!this.#snapshot.bounds.includes(bound)) this.#snapshot.bounds.push(bound);
+  private reach(bound: "files" | "time"): void {
+    if (!this.snapshot.bounds.includes(bound)) this.snapshot.bounds.push(bound);
   }
 
-  #report(root: number, path: string, reason: string): void {
-    this.#snapshot.problemCount += 1;
-    if (this.#snapshot.problems.length < MAX_PROBLEMS) this.#snapshot.problems.push({ root, path, reason });
+  private report(root: number, path: string, reason: string): void {
+    this.snapshot.problemCount += 1;
+    if (this.snapshot.problems.length < MAX_PROBLEMS) this.snapshot.problems.push({ root, path, reason });
   }
 }
 

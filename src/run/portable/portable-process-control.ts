@@ -9,6 +9,7 @@ import { type Sample, sampleProcesses } from "../sample.ts";
 
 export class PortableProcessControl implements ProcessControl {
   readonly memorySource: string;
+  readonly peakSource: string;
   private readonly foreign = new Set(ownChildren());
   private readonly hasProc: boolean;
 
@@ -16,6 +17,7 @@ export class PortableProcessControl implements ProcessControl {
   constructor(hasProc = pathExists("/proc/self/stat")) {
     this.hasProc = hasProc;
     this.memorySource = hasProc ? "VmRSS" : "pidusage";
+    this.peakSource = hasProc ? "VmHWM" : "pidusage";
   }
 
   living(): ProcessState[] {

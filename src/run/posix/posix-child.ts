@@ -14,6 +14,7 @@ import type { StdinRelay } from "./stdin-relay.ts";
 /** Bytes of a pipe. The system's default unprivileged maximum: fewer, larger reads under a flood. */
 export const PIPE_BYTES = 1 << 20;
 const READ_BYTES = 256 * 1024;
+const TERMINAL_REST_MS = 10;
 /** Without pidfd_open the child's end is asked for at this interval. */
 const REAP_MS = 5;
 
@@ -39,6 +40,7 @@ export class PosixChild implements Child {
   private readonly events: ChildEvents;
   private readonly beforeExit: () => void;
   private readonly open: Map<OutputStream, number>;
+  private hasExited = false;
   private readonly buffer = new Uint8Array(new ArrayBuffer(READ_BYTES));
 
   constructor({ libc, loop, control, pid, outputs, relay, events, beforeExit }: PosixChildParts) {
@@ -113,8 +115,8 @@ export class PosixChild implements Child {
       count = readOnce(fd, this.buffer);
     } catch (failure) {
       if (isErrno(failure, "EINTR") || isErrno(failure, "EAGAIN")) return 0;
-      // A pseudo-terminal that nobody has open any more answers EIO: its end of file.
-      error = isErrno(failure, "EIO") && isTerminal(fd) ? null : errorReason(failure);
+      if (isErrno(failure, "EIO") && isTerminal(fd)) return this.rest(stream, fd);
+      error = errorReason(failure);
     }
     if (count > 0) {
       this.events.chunk(stream, this.buffer.subarray(0, count));
@@ -122,6 +124,21 @@ export class PosixChild implements Child {
     }
     this.release(stream);
     this.events.end(stream, error);
+    return 0;
+  }
+
+  /**
+   * Nobody has the pseudo-terminal open (EIO). It is the end of file only once the child has ended: closing our side
+   * earlier would send the child SIGHUP, and it may open its terminal again.
+   */
+  private rest(stream: OutputStream, fd: number): number {
+    this.loop.unwatch(fd);
+    if (this.hasExited) {
+      this.release(stream);
+      this.events.end(stream, null);
+    } else {
+      this.loop.after(TERMINAL_REST_MS, () => this.resume(stream));
+    }
     return 0;
   }
 
@@ -144,6 +161,7 @@ export class PosixChild implements Child {
   private reap(): boolean {
     const reaped = reap(this.libc, this.pid);
     if (reaped === null) return false;
+    this.hasExited = true;
     this.relay?.childEnded();
     this.beforeExit();
     const { status, userMs, systemMs, maxRssBytes } = reaped;

@@ -40,6 +40,7 @@ export function reap(libc: Libc, pid: number): Reaped | null {
 
 export class PosixProcessControl implements ProcessControl {
   readonly memorySource = "VmRSS";
+  readonly peakSource = "VmHWM";
   private readonly libc: Libc;
   /** Children that we were born with (a shell's process substitution). */
   private readonly foreign = new Set(ownChildren());
