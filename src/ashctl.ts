@@ -15,7 +15,10 @@ export async function main(words: readonly Buffer[]): Promise<number> {
   const verbAt = findVerb(own);
   const verb = own[verbAt];
   // Whether an error is wanted as JSON must be known even when the words cannot be parsed.
-  const json = own.includes("--json") || own.includes("--format=json") || own[own.indexOf("--format") + 1] === "json";
+  const json =
+    own.includes("--json") ||
+    own.includes("--format=json") ||
+    (own.includes("--format") && own[own.indexOf("--format") + 1] === "json");
   const broker = verb === "run";
   try {
     if (verb === undefined) {

@@ -3,7 +3,19 @@
  * through `node:fs` elsewhere. What may well not be there is answered with null; every other failure is thrown with its
  * errno's name as `code`.
  */
-import { cString, lastErrno, libc, memory } from "./libc.ts";
+import {
+  cString,
+  lastErrno,
+  libc,
+  memory,
+  O_CLOEXEC,
+  O_CREAT,
+  O_DIRECTORY,
+  O_EXCL,
+  O_NOFOLLOW,
+  O_RDONLY,
+  O_WRONLY,
+} from "./libc.ts";
 
 type NodeFs = typeof import("node:fs");
 
@@ -12,15 +24,7 @@ function nodeFs(): NodeFs {
   return require("node:fs");
 }
 
-// Linux on x86-64; arm64 differs in O_DIRECTORY and O_NOFOLLOW.
 const ARM = process.arch === "arm64";
-const O_RDONLY = 0;
-const O_WRONLY = 1;
-const O_CREAT = 0o100;
-const O_EXCL = 0o200;
-const O_DIRECTORY = ARM ? 0o40000 : 0o200000;
-const O_NOFOLLOW = ARM ? 0o100000 : 0o400000;
-const O_CLOEXEC = 0o2000000;
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const AT_EMPTY_PATH = 0x1000;

@@ -5,6 +5,19 @@
  */
 import { dlopen, ptr, read } from "bun:ffi";
 
+const ARM = process.arch === "arm64";
+// open(2) flags of Linux. x86-64 and arm64 differ in two of them.
+export const O_RDONLY = 0;
+export const O_WRONLY = 1;
+export const O_RDWR = 2;
+export const O_CREAT = 0o100;
+export const O_EXCL = 0o200;
+export const O_NOCTTY = 0o400;
+export const O_NONBLOCK = 0o4000;
+export const O_DIRECTORY = ARM ? 0o40000 : 0o200000;
+export const O_NOFOLLOW = ARM ? 0o100000 : 0o400000;
+export const O_CLOEXEC = 0o2000000;
+
 const SYMBOLS = {
   __errno_location: { args: [], returns: "ptr" },
   dlsym: { args: ["ptr", "ptr"], returns: "ptr" },
@@ -67,7 +80,7 @@ export const libc: Libc | null = openLibc();
 
 function openLibc(): Libc | null {
   if (process.platform !== "linux") return null;
-  const musl = process.arch === "arm64" ? "libc.musl-aarch64.so.1" : "libc.musl-x86_64.so.1";
+  const musl = ARM ? "libc.musl-aarch64.so.1" : "libc.musl-x86_64.so.1";
   for (const soname of ["libc.so.6", musl]) {
     try {
       return dlopen(soname, SYMBOLS).symbols;

@@ -6,7 +6,8 @@ export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = "B";
   for (const next of ["KiB", "MiB", "GiB", "TiB"]) {
-    if (value < 1024) break;
+    // What would be shown as 1024.0 is one of the next unit.
+    if (value < 1023.95 && unit !== "B") break;
     value /= 1024;
     unit = next;
   }

@@ -14,7 +14,11 @@ export function readRunSpec(path: string): RunSpec {
   }
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text, (key, each: unknown) => {
+      // As a name it would vanish instead of being set.
+      if (key === "__proto__") throw new Error("the name __proto__ is not allowed");
+      return each;
+    });
   } catch (error) {
     throw new AshError("bad_spec", `the spec '${path}' is not JSON: ${error instanceof Error ? error.message : error}`);
   }

@@ -1,7 +1,7 @@
 /** From what was observed to the receipt and the completion. Pure. */
 import type { ByteText } from "../base/bytes.ts";
 import type { Completion } from "../evidence/completion.ts";
-import { SCHEMA } from "../evidence/names.ts";
+import { EXIT_KINDS, SCHEMA } from "../evidence/names.ts";
 import type { Exit, Previous, Receipt, Storage } from "../evidence/receipt.ts";
 import { suffixOf } from "../store/run-id.ts";
 import type { Recording } from "./recording.ts";
@@ -22,6 +22,7 @@ export function parsePrevious(runId: string | null, text: string | null): Previo
     const endedMs = Date.parse(ended_at);
     if (schema !== SCHEMA.receipt || run_id !== runId || Number.isNaN(endedMs)) return null;
     const { kind, code, signal } = exit;
+    if (!EXIT_KINDS.includes(kind)) return null;
     const sha256 = { stdout: streams.stdout?.sha256, stderr: streams.stderr?.sha256 };
     return { runId, endedMs, exit: { kind, code, signal }, sha256 };
   } catch {

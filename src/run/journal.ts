@@ -11,6 +11,8 @@ import type { ChunkEvent, Event } from "../evidence/event.ts";
 
 /** Leaves 24 KiB of the promised "output plus 64 KiB" to everything that is not a chunk. */
 const CHUNK_ALLOWANCE_BYTES = 40 * 1024;
+/** More than the longest chunk event takes. */
+const LINE_BYTES = 160;
 const FLUSH_BYTES = 16 * 1024;
 /** How long an event may wait in memory. */
 export const FLUSH_MS = 3;
@@ -35,10 +37,16 @@ export class Journal {
     this.fd = fd;
   }
 
-  /** Appends an event behind all chunks observed before it. */
+  /**
+   * Appends an event behind the chunks observed before it; near the bound they may go on growing behind it. The end of a
+   * stream comes behind all of its chunks, the ends of the child and of the run behind everything.
+   */
   append(event: Event): void {
-    for (const chunk of this.pending) this.write(chunk);
-    this.pending = [];
+    const isLast = (chunk: ChunkEvent) =>
+      event.type === "child_exited" ||
+      event.type === "run_finalized" ||
+      (event.type === "stream_end" && event.stream === chunk.stream);
+    this.writeChunks((chunk) => isLast(chunk) || this.hasRoom());
     this.text += `${JSON.stringify(event)}\n`;
   }
 
@@ -52,10 +60,23 @@ export class Journal {
       open.chunks = (open.chunks ?? 1) + 1;
       open.elapsed_last_ns = elapsedNs;
     }
-    while (this.pending.length > 0 && this.chunkBytes + 160 < this.outputBytes + CHUNK_ALLOWANCE_BYTES) {
-      this.write(this.pending.shift()!);
-    }
+    this.writeChunks(() => this.hasRoom());
     if (this.text.length > FLUSH_BYTES) this.flush();
+  }
+
+  /** Room for one more chunk event, and for the last one of each stream. */
+  private hasRoom(): boolean {
+    return this.chunkBytes + 4 * LINE_BYTES < this.outputBytes + CHUNK_ALLOWANCE_BYTES;
+  }
+
+  private writeChunks(isDue: (chunk: ChunkEvent) => boolean): void {
+    if (this.pending.length === 0) return;
+    const waiting: ChunkEvent[] = [];
+    for (const chunk of this.pending) {
+      if (isDue(chunk)) this.write(chunk);
+      else waiting.push(chunk);
+    }
+    this.pending = waiting;
   }
 
   get hasUnwritten(): boolean {

@@ -77,7 +77,7 @@ export function readMemory(pid: number | "self"): { rssBytes: number; peakBytes:
     const at = text.indexOf(name);
     return at < 0 ? null : Number.parseInt(text.slice(at + name.length), 10) * 1024;
   };
-  const rssBytes = field("VmRSS:");
-  const peakBytes = field("VmHWM:");
+  const rssBytes = field("\nVmRSS:");
+  const peakBytes = field("\nVmHWM:");
   return rssBytes === null || peakBytes === null ? null : { rssBytes, peakBytes };
 }

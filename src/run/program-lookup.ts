@@ -101,7 +101,12 @@ function interpreterOf(path: Buffer): string | null {
   if (text === null) return null;
   if (text.toString("latin1", 0, 2) === "#!") {
     const line = text.subarray(2, text.indexOf(0x0a) < 0 ? text.length : text.indexOf(0x0a));
-    return displayBytes(line).trim().split(/[ \t]/)[0] ?? null;
+    // A carriage return is part of the name, as the kernel takes it.
+    return (
+      displayBytes(line)
+        .replace(/^[ \t]+/, "")
+        .split(/[ \t]/)[0] ?? null
+    );
   }
   if (text.toString("latin1", 0, 4) !== "\x7fELF") return null;
   const loader = /\/[\x21-\x7e]*ld-[\x21-\x7e]+/.exec(text.toString("latin1"));

@@ -90,5 +90,6 @@ function nextLine(bytes: Buffer, end: "head" | "tail"): Buffer {
     const feed = bytes.indexOf(0x0a);
     return feed < 0 ? bytes : bytes.subarray(0, feed + 1);
   }
-  return bytes.subarray(bytes.lastIndexOf(0x0a, bytes.length - 2) + 1);
+  // A position before the first byte would be counted from the end.
+  return bytes.length === 1 ? bytes : bytes.subarray(bytes.lastIndexOf(0x0a, bytes.length - 2) + 1);
 }

@@ -24,13 +24,16 @@ export class Timers {
     return Math.max(0, Math.ceil((next - monotonicNs()) / 1e6));
   }
 
-  /** Runs what is due. */
+  /** Runs what is due in the order of the deadlines; not what an earlier action has cancelled. */
   run(): void {
     if (this.due.length === 0) return;
     const now = monotonicNs();
-    const ready = this.due.filter((entry) => entry.at <= now);
-    if (ready.length === 0) return;
-    this.due = this.due.filter((entry) => entry.at > now);
-    for (const entry of ready) entry.action();
+    const ready = this.due.filter((entry) => entry.at <= now).sort((a, b) => a.at - b.at);
+    for (const entry of ready) {
+      const index = this.due.indexOf(entry);
+      if (index < 0) continue;
+      this.due.splice(index, 1);
+      entry.action();
+    }
   }
 }

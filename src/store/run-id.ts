@@ -30,5 +30,6 @@ export function suffixOf(runId: string): string {
 export function runIdTimeMs(runId: string): number | null {
   const m = RUN_ID.exec(runId);
   if (m === null) return null;
-  return Date.parse(`${m[1]}-${m[2]}-${m[3]}T${m[4]}:${m[5]}:${m[6]}.${m[7]!.slice(0, 3)}Z`);
+  const ms = Date.parse(`${m[1]}-${m[2]}-${m[3]}T${m[4]}:${m[5]}:${m[6]}.${m[7]!.slice(0, 3)}Z`);
+  return Number.isNaN(ms) ? null : ms;
 }

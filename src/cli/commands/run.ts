@@ -2,6 +2,7 @@
 import { encodeEscaped, fromByteText } from "../../base/bytes.ts";
 import { AshError } from "../../base/errors.ts";
 import { fileState, physicalPath, readHead } from "../../base/files.ts";
+import { makeVisible } from "../../base/terminal-text.ts";
 import { parseCount } from "../../base/units.ts";
 import type { Announcement } from "../../evidence/announcement.ts";
 import type { RunSpec } from "../../evidence/run-spec.ts";
@@ -74,6 +75,7 @@ export const command: Command = {
     const { completion, exitCode } = await execute(request, context.root, announce);
     const fd = request.reportFd ?? (request.tee ? null : 1);
     if (fd !== null) printCompletion(completion, format, fd);
+    else if (completion.failure !== null) writeAll(2, `ashctl: ${makeVisible(completion.failure.message)}\n`);
     return exitCode;
   },
 };

@@ -13,6 +13,11 @@ import {
   lastErrno,
   libc,
   memory,
+  O_CLOEXEC,
+  O_NONBLOCK,
+  O_RDONLY,
+  O_RDWR,
+  O_WRONLY,
   readCStrings,
 } from "../../base/libc.ts";
 import type { ChildEvents, Launcher, LaunchRequest, OutputStream, ReceivedSignal, Started } from "../launcher.ts";
@@ -26,11 +31,6 @@ import { spawnProgram } from "./spawn.ts";
 import { isOnlyReaderOfStdin } from "./stdin-owner.ts";
 import { StdinRelay } from "./stdin-relay.ts";
 
-const O_RDONLY = 0;
-const O_WRONLY = 1;
-const O_RDWR = 2;
-const O_NONBLOCK = 0o4000;
-const O_CLOEXEC = 0o2000000;
 const F_GETFD = 1;
 const F_SETFD = 2;
 const F_SETFL = 4;

@@ -1,10 +1,6 @@
 /** A pseudo-terminal for `--pty`. Its master is ours; the child opens the other end as its controlling terminal. */
-import { integers, type Libc, lastErrno, memory } from "../../base/libc.ts";
+import { integers, type Libc, lastErrno, memory, O_CLOEXEC, O_NOCTTY, O_NONBLOCK, O_RDWR } from "../../base/libc.ts";
 
-const O_RDWR = 2;
-const O_NOCTTY = 0o400;
-const O_NONBLOCK = 0o4000;
-const O_CLOEXEC = 0o2000000;
 const TIOCGWINSZ = 0x5413;
 const TIOCSWINSZ = 0x5414;
 const DEFAULT_ROWS = 24;

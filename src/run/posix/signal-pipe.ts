@@ -4,13 +4,11 @@
  * of the siginfo into a pipe, as machine code, because nothing of the runtime may run in a signal handler.
  */
 import { readOnce } from "../../base/files.ts";
-import { integers, type Libc, memory } from "../../base/libc.ts";
+import { integers, type Libc, memory, O_CLOEXEC, O_NONBLOCK } from "../../base/libc.ts";
 import { signalName } from "../../base/signals.ts";
 import type { ReceivedSignal } from "../launcher.ts";
 import type { PollLoop } from "./poll-loop.ts";
 
-const O_NONBLOCK = 0o4000;
-const O_CLOEXEC = 0o2000000;
 const SA_SIGINFO = 4;
 const SA_RESTART = 0x10000000;
 const SIG_IGN = 1;

@@ -1,9 +1,8 @@
 /** Starts our own image as the drainer of streams that outlive their run, free of everything that is the caller's. */
-import { cString, cStringArray, integers, type Libc, memory } from "../../base/libc.ts";
+import { cString, cStringArray, integers, type Libc, memory, O_RDWR } from "../../base/libc.ts";
 import { DRAINER_NAME, type LateCapture } from "../late-capture.ts";
 import type { OutputStream } from "../launcher.ts";
 
-const O_RDWR = 2;
 const SPAWN_SETSIGMASK = 0x08;
 const SPAWN_SETSID = 0x80;
 /** Where the drainer finds the first of its streams. */
