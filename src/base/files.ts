@@ -13,6 +13,7 @@ import {
   O_DIRECTORY,
   O_EXCL,
   O_NOFOLLOW,
+  O_NONBLOCK,
   O_RDONLY,
   O_WRONLY,
 } from "./libc.ts";
@@ -129,7 +130,8 @@ function readUpTo(path: Uint8Array | string, limit: number): Buffer | null {
       return null;
     }
   }
-  const fd = libc.open(cString(path), O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+  // A FIFO in the place of a file must not make us wait for a writer.
+  const fd = libc.open(cString(path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
   if (fd < 0) return null;
   const parts: Buffer[] = [];
   let count = 0;

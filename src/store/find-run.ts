@@ -1,6 +1,7 @@
 /** From what a person types (`RUN`) to one run's directory, or a clear error. Never follows a link below the root. */
 import { lstatSync, readdirSync } from "node:fs";
-import { AshError, isErrno } from "../base/errors.ts";
+import { displayBytes } from "../base/bytes.ts";
+import { AshError, errorReason, isErrno } from "../base/errors.ts";
 import { artifactsPath, type Group, join } from "./layout.ts";
 import { isRunId, suffixOf } from "./run-id.ts";
 
@@ -33,7 +34,7 @@ function directoriesIn(directory: Buffer): string[] {
       .map((entry) => entry.name);
   } catch (error) {
     if (isErrno(error, "ENOENT") || isErrno(error, "ENOTDIR")) return [];
-    throw error;
+    throw new AshError("store_unavailable", `'${displayBytes(directory)}' cannot be read: ${errorReason(error)}`);
   }
 }
 

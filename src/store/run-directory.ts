@@ -134,6 +134,8 @@ function prepareRoot(root: Buffer): void {
   for (const [name, text] of files) {
     if (pathExists(join(root, name))) continue;
     const temporary = `${name}-${process.pid}.tmp`;
+    // Left by a run that was killed, whose pid is ours by now.
+    removeLeftover(join(root, temporary));
     replaceFile(join(root, temporary), join(root, name), text, { mode: 0o600, durable: false });
   }
 }

@@ -32,6 +32,10 @@ function examples(): unknown[][] {
 const isEvent = (document: unknown): document is { type: string } =>
   typeof document === "object" && document !== null && "elapsed_ns" in document;
 
+/** A whole document, and not a part of one. */
+const isDocument = (value: unknown): value is { schema: string } =>
+  typeof value === "object" && value !== null && "schema" in value && typeof value.schema === "string";
+
 describe("published schemas", () => {
   test.each(Object.keys(schemas))("%s is valid draft 2020-12, and names itself", (name) => {
     const schema = schemas[name] as Record<string, unknown>;
@@ -75,9 +79,7 @@ describe("the examples in docs/evidence.md", () => {
   });
 
   test("show documents as their schemas have them", () => {
-    const documents = examples()
-      .flat()
-      .filter((document) => !isEvent(document)) as { schema: string }[];
+    const documents = examples().flat().filter(isDocument);
     for (const document of documents) {
       const name = document.schema.replace(/^agent-shell\//, "").replace(/@1$/, "");
       expect([name, errorsOf(name, document)]).toEqual([name, []]);

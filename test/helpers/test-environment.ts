@@ -298,7 +298,8 @@ const LATE = /^(stdout\.late\.bin|stderr\.late\.bin|late\.jsonl)$/;
 function assertModes(directory: string, receipt: Receipt): void {
   const stdin = receipt.streams.stdin === null ? [] : ["stdin.bin"];
   const files = readdirSync(directory).filter((name) => !LATE.test(name));
-  expect(files.sort()).toEqual(["events.jsonl", "receipt.json", "stderr.bin", ...stdin, "stdout.bin"]);
+  const changes = receipt.changes.observed ? ["changes.json"] : [];
+  expect(files.sort()).toEqual([...changes, "events.jsonl", "receipt.json", "stderr.bin", ...stdin, "stdout.bin"]);
   for (let level = directory, i = 0; i < 4; i += 1, level = dirname(level)) {
     expect([level, modeOf(level)]).toEqual([level, 0o700]);
   }

@@ -14,7 +14,7 @@ export function spawnProgram(libc: Libc, request: LaunchRequest, actions: Uint8A
   const attributes = memory(512);
   libc.posix_spawnattr_init(attributes);
   libc.posix_spawnattr_setflags(attributes, request.pty ? SPAWN_SETSIGDEF | SPAWN_SETSID : SPAWN_SETSIGDEF);
-  libc.posix_spawnattr_setsigdefault(attributes, runtimeIgnoredSignals());
+  libc.posix_spawnattr_setsigdefault(attributes, defaultSignals());
   const environ = environAddress(libc);
   const changed =
     request.environment === null ? null : cStringArray(applyChange(readCStrings(environ), request.environment));
@@ -40,10 +40,13 @@ export function spawnProgram(libc: Libc, request: LaunchRequest, actions: Uint8A
   return error === 0 ? pid[0]! : errnoName(error);
 }
 
-/** SIGPIPE and SIGXFSZ: our runtime ignores them for itself, which hides what the caller had. A sigset_t. */
-function runtimeIgnoredSignals(): Uint8Array {
+/**
+ * A sigset_t of what is default in the child whatever it is here: SIGPIPE and SIGXFSZ, which our runtime ignores for itself
+ * and so hides what the caller had; and the C library's own 32 and 33, which posix_spawn would leave ignored.
+ */
+function defaultSignals(): Uint8Array {
   const set = memory(128);
-  for (const number of [13, 25]) set[(number - 1) >> 3]! |= 1 << ((number - 1) & 7);
+  for (const number of [13, 25, 32, 33]) set[(number - 1) >> 3]! |= 1 << ((number - 1) & 7);
   return set;
 }
 
