@@ -17,7 +17,7 @@ PROGRAM belongs to it. Only 'ash --help' and 'ash --version' are ours; options a
 Examples
   ash make -j4                      the receipt, and all of the output when it is at most 10 lines
   ashctl show latest                the output of the last run, both streams as they came
-  ASH_FMT=json ash npm test         the same facts as one JSON document (ASH_FMT=brief: the first line only)
+  ASH_FMT=json ash npm test         the same facts as one JSON document (ASH_FMT=brief: one line, and the output if small)
 
 Exit code
   the child's; 128+N when signal N ended it; 127 not found; 126 not executable; 125 ash itself failed

@@ -1,6 +1,8 @@
 /** `ashctl VERB ...`: questions to stored runs, and the recorder with options. */
 import { AshError } from "./base/errors.ts";
+import { answer } from "./cli/answer.ts";
 import { nearest, parseArguments, splitAtChild } from "./cli/arguments.ts";
+import { wantsJson } from "./cli/caller.ts";
 import type { CommandContext } from "./cli/command.ts";
 import { COMMANDS } from "./cli/commands.ts";
 import { commandHelp, overviewHelp } from "./cli/help.ts";
@@ -16,6 +18,7 @@ export async function main(words: readonly Buffer[]): Promise<number> {
   const verb = own[verbAt];
   // Whether an error is wanted as JSON must be known even when the words cannot be parsed.
   const json =
+    wantsJson() ||
     own.includes("--json") ||
     own.includes("--format=json") ||
     (own.includes("--format") && own[own.indexOf("--format") + 1] === "json");
@@ -65,5 +68,10 @@ function findVerb(own: readonly string[]): number {
 }
 
 function print(text: string): number {
-  return writeAll(1, text).kind === "failed" ? 1 : 0;
+  answer(
+    false,
+    () => null,
+    () => text,
+  );
+  return 0;
 }

@@ -30,6 +30,8 @@ const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const AT_EMPTY_PATH = 0x1000;
 const STATX_BASIC_STATS = 0x7ff;
+const F_GETFD = 1;
+const FD_CLOEXEC = 1;
 const FALLOC_FL_KEEP_SIZE = 1;
 const SYS_GETDENTS64 = ARM ? 61 : 217;
 
@@ -392,4 +394,14 @@ export function isTerminal(fd: number): boolean {
 
 export function ownUserId(): number {
   return libc === null ? (process.getuid?.() ?? 0) : libc.getuid();
+}
+
+/**
+ * Whether the caller had descriptor 0, 1 or 2 closed. The runtime opens /dev/null in its place and marks it
+ * close-on-exec; a descriptor that came through exec cannot carry that mark. False where it cannot be told.
+ */
+export function isClosedAtStart(fd: number): boolean {
+  if (libc === null) return false;
+  const flags = libc.fcntl(fd, F_GETFD, 0);
+  return flags < 0 || (flags & FD_CLOEXEC) !== 0;
 }

@@ -23,6 +23,8 @@ export function makeVisible(text: string): string {
   if (isPlain(text)) return text;
   return text.replace(invisible(), (character) => {
     const code = character.codePointAt(0)!;
+    // A byte that is not UTF-8, as decodeEscaped writes it.
+    if (code >= 0xdc80 && code <= 0xdcff) return `\\x${(code - 0xdc00).toString(16)}`;
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u{${code.toString(16)}}`;
   });
 }
@@ -38,7 +40,7 @@ function sequences(): RegExp {
 /** C0 but tab, DEL, C1, soft hyphen, zero-width, bidirectional and other invisible formatting, line separators, tags. */
 function invisible(): RegExp {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to make visible
-  return /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+  return /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|\u034f/gu;
 }
 
 function isPlain(text: string): boolean {

@@ -75,6 +75,11 @@ export function outputFormat(): OutputFormat {
   throw new AshError("bad_environment", `ASH_FMT is '${value}'`, { hint: "it is json, brief or human" });
 }
 
+/** Whether ASH_FMT asks for JSON, whatever else it may be. */
+export function wantsJson(): boolean {
+  return process.env.ASH_FMT === "json";
+}
+
 /** The default limits with ASH_MAX_OUTPUT_BYTES and ASH_MAX_STDIN_BYTES; 0 means no budget. Throws `bad_environment`. */
 export function callerLimits(): RunLimits {
   return {

@@ -27,6 +27,7 @@ export async function execute(
   const cwd = callerCwd();
   return runCommand(request, {
     launcher,
+    firstRootIsFound: rootOption === null,
     roots: rootChoices(rootEnvironment(cwd, rootOption)),
     cwd,
     searchPath: searchPath(),

@@ -10,8 +10,6 @@ export interface MergedLine {
   offset: number;
   /** Without the line ending (LF or CRLF). */
   content: Buffer;
-  /** Whole length of the line when `content` is only its beginning. */
-  bytes?: number;
   /** The stream ended before a line ending. */
   unterminated: boolean;
 }

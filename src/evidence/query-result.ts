@@ -7,7 +7,11 @@ export const QueryItemSchema = z.strictObject({
   line: z.int().min(1).describe("1-based; in merged, the position in merged order"),
   stream: z.enum(["stdout", "stderr"]).optional().describe("In merged"),
   stream_line: z.int().min(1).optional().describe("In merged: the line in its own stream"),
-  elapsed_ns: z.int().min(0).optional().describe("In merged: when its first byte was observed"),
+  elapsed_ns: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("In merged: when its first byte was observed; left out where no event tells"),
   offset: z.int().min(0).describe("Of its first byte in its stream"),
   bytes: z.int().min(0).describe("Raw length without the line ending"),
   text: z.string(),

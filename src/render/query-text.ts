@@ -18,6 +18,7 @@ export function renderQueryResult(result: QueryResult, files: readonly Buffer[])
 function renderItem(item: QueryItem): string {
   const cut = item.truncated ? ` … (cut: the line has ${formatBytes(item.bytes)} at offset ${item.offset})` : "";
   const open = item.unterminated === true ? " (no newline)" : "";
-  if (item.stream === undefined || item.elapsed_ns === undefined) return `${item.line}${open}: ${item.text}${cut}`;
-  return `${item.line}+${(item.elapsed_ns / 1e9).toFixed(3)}s ${item.stream}${open}| ${item.text}${cut}`;
+  if (item.stream === undefined) return `${item.line}${open}: ${item.text}${cut}`;
+  const elapsed = item.elapsed_ns === undefined ? "?" : `${(item.elapsed_ns / 1e9).toFixed(3)}s`;
+  return `${item.line}+${elapsed} ${item.stream}${open}| ${item.text}${cut}`;
 }

@@ -71,12 +71,13 @@ export function storageOf(
   };
 }
 
-/** The completion of a run whose receipt this is. */
+/** The completion of a run whose receipt this is; `root` when a later question has to name it. */
 export function completionOf(
   receipt: Receipt,
   quickview: Completion["quickview"],
   inline: Completion["inline"],
   artifacts: ByteText | null,
+  root: string | null,
 ): Completion {
   const suffix = suffixOf(receipt.run_id);
   const output = (receipt.streams.stdout?.bytes ?? 0) + (receipt.streams.stderr?.bytes ?? 0);
@@ -102,7 +103,11 @@ export function completionOf(
     inline,
     diagnostics: null,
     previous: receipt.previous,
-    next: quickview === null && output > 0 && artifacts !== null ? ["ashctl", "show", suffix, "merged"] : null,
+    next: quickview === null && output > 0 && artifacts !== null ? showCommand(suffix, root) : null,
     warnings: receipt.warnings,
   };
+}
+
+function showCommand(suffix: string, root: string | null): string[] {
+  return ["ashctl", ...(root === null ? [] : ["--root", root]), "show", suffix, "merged"];
 }

@@ -16,8 +16,8 @@ const LINE_BYTES = 160;
 const FLUSH_BYTES = 16 * 1024;
 /** How long an event may wait in memory. */
 export const FLUSH_MS = 3;
-/** Chunk events kept in memory as well: enough for any quickview. */
-const KEPT_CHUNKS = 4096;
+/** Chunk events of so much output are kept in memory as well: more than a quickview may show. */
+const KEPT_OUTPUT_BYTES = 16 * 1024;
 
 type Stream = ChunkEvent["stream"];
 
@@ -28,6 +28,7 @@ export class Journal {
   readonly kept: ChunkEvent[] = [];
   private readonly fd: number | null;
   private text = "";
+  private keptBytes = 0;
   private chunkBytes = 0;
   private outputBytes = 0;
   private pending: ChunkEvent[] = [];
@@ -96,7 +97,10 @@ export class Journal {
   }
 
   private write(chunk: ChunkEvent): void {
-    if (this.kept.length < KEPT_CHUNKS) this.kept.push(chunk);
+    if (chunk.stream !== "stdin" && this.keptBytes <= KEPT_OUTPUT_BYTES) {
+      this.keptBytes += chunk.bytes;
+      this.kept.push(chunk);
+    }
     const line = `${JSON.stringify(chunk)}\n`;
     this.chunkBytes += line.length;
     this.text += line;

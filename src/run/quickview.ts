@@ -1,5 +1,5 @@
 /** The whole output of a small run, safe to print; and both ends of what could not be stored. */
-import { decodeUtf8, displayBytes } from "../base/bytes.ts";
+import { decodeEscaped, decodeUtf8 } from "../base/bytes.ts";
 import { renderTerminalLine } from "../base/terminal-text.ts";
 import type { Completion } from "../evidence/completion.ts";
 import type { ChunkEvent } from "../evidence/event.ts";
@@ -72,7 +72,7 @@ function takeLines(bytes: Buffer, end: "head" | "tail"): { lines: string[]; byte
     const line = nextLine(end === "head" ? bytes.subarray(taken) : bytes.subarray(0, bytes.length - taken), end);
     const limit = Math.max(0, room - LINE_COST);
     const part = end === "head" ? line.subarray(0, limit) : line.subarray(Math.max(0, line.length - limit));
-    const text = renderTerminalLine(displayBytes(part).replace(/\r?\n$/, ""));
+    const text = renderTerminalLine(decodeEscaped(part).replace(/\r?\n$/, ""));
     const cost = Buffer.byteLength(text) + LINE_COST;
     if (cost > room && lines.length > 0) break;
     if (part.length < line.length && lines.length > 0) break;

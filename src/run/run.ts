@@ -2,7 +2,7 @@
  * The life of a run, in order. Whatever goes wrong with the evidence, the child runs, finishes, and its result reaches
  * the caller; what is missing is said to be missing.
  */
-import { toByteText } from "../base/bytes.ts";
+import { decodeEscaped, toByteText } from "../base/bytes.ts";
 import { formatTime } from "../base/clock.ts";
 import type { Announcement } from "../evidence/announcement.ts";
 import type { Completion } from "../evidence/completion.ts";
@@ -24,6 +24,8 @@ export interface RunContext {
   launcher: Launcher;
   /** Where the run may be recorded, best first. */
   roots: readonly RootChoice[];
+  /** The first of them is found by every later question from the same place without being named. */
+  firstRootIsFound: boolean;
   /** The caller's working directory. */
   cwd: Uint8Array;
   searchPath: string | null;
@@ -61,7 +63,7 @@ export async function runCommand(request: RunRequest, context: RunContext): Prom
     ? makeQuickview(recording.stdout, recording.stderr, recording.journal.kept)
     : null;
   const inline = quickview === null && recording.place === null ? makeInline(recording.stdout, recording.stderr) : null;
-  const completion = completionOf(receipt, quickview, inline, artifacts);
+  const completion = completionOf(receipt, quickview, inline, artifacts, rootToName(context, recording));
   return { completion, exitCode: observation.ending.exitCode(receipt.exit) };
 }
 
@@ -103,6 +105,12 @@ function announce(
     run_dir: toByteText(place.path),
     started_at: formatTime(observation.startedMs),
   });
+}
+
+/** The root that a later question has to name, since it would look elsewhere; null: it looks here. */
+function rootToName({ roots, firstRootIsFound }: RunContext, { place }: Recording): string | null {
+  if (place === null || (firstRootIsFound && roots[0]?.root.equals(place.root) === true)) return null;
+  return decodeEscaped(place.root);
 }
 
 /** Streams that descendants still have go to a drainer. Where there can be none, a writer meets SIGPIPE. */

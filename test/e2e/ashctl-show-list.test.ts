@@ -478,3 +478,63 @@ test(
     expect(shown.resourceUsage.maxRSS - process.memoryUsage.rss()).toBeLessThan(200 * 2 ** 20);
   }),
 );
+
+describe("show behind much output", () => {
+  test(
+    "has the line behind a long one: head -c 262144 /dev/zero | tr '\\0' x; echo; echo ERROR",
+    inEnvironment(async (environment) => {
+      await environment.ash(["sh", "-c", "head -c 262144 /dev/zero | tr '\\0' x; echo; echo ERROR"]);
+      for (const source of ["stdout", "merged"]) {
+        const { items, totals, bound } = await show(environment, "latest", source);
+        expect(items.map(({ line, bytes }) => [line, bytes])).toEqual([
+          [1, 262_144],
+          [2, 5],
+        ]);
+        expect([items[1]!.text, totals.items, bound]).toEqual(["ERROR", 2, null]);
+      }
+    }),
+  );
+
+  test(
+    "keeps order and times, however much stdin was captured: 270,000 bytes, then stderr, then stdout",
+    inEnvironment(async (environment) => {
+      const script = "cat >/dev/null; echo 1-err >&2; sleep 0.1; echo 2-out";
+      await environment.run(`head -c 270000 /dev/zero | ash sh -c '${script}'`);
+      const { items } = await show(environment, "latest");
+      expect(items.map(({ text }) => text)).toEqual(["1-err", "2-out"]);
+      expect(items[1]!.elapsed_ns! - items[0]!.elapsed_ns!).toBeGreaterThan(50e6);
+    }),
+  );
+
+  test(
+    "has what lies behind the last event of a killed run, without a time: a journal cut off",
+    inEnvironment(async (environment) => {
+      const directory = await killedRun(environment, "say(1, b'a\\n')", 2);
+      writeFileSync(join(directory, "stdout.bin"), "a\nb\nc\n");
+      const { items } = await show(environment, "latest");
+      expect(items.map(({ text, elapsed_ns }) => [text, elapsed_ns !== undefined])).toEqual([
+        ["a", true],
+        ["b", false],
+        ["c", false],
+      ]);
+    }),
+  );
+});
+
+test(
+  "the command to go on with names a root that would not be found: ashctl run --root q -- seq 20",
+  inEnvironment(async (environment) => {
+    const outcome = await environment.ashctl(["run", "--root", "q", "--", "seq", "20"]);
+    const next = /^ {2}next: (.*)$/m.exec(outcome.stdout)?.[1] ?? "";
+    expect((await environment.run(next)).stdout).toContain("20+");
+  }),
+);
+
+test(
+  "an answer for a closed stdout is an error, and ASH_FMT=json makes errors JSON: ashctl list >&-",
+  inEnvironment(async (environment) => {
+    const outcome = await environment.run("ashctl list >&-", { env: { ASH_FMT: "json" } });
+    expect(outcome.code).toBe(1);
+    expect(parseDocument("error", outcome.stderr)).toMatchObject({ code: "write_failed" });
+  }),
+);

@@ -135,7 +135,7 @@ describe("completionOf", () => {
   const view = { items: [] };
 
   test("takes the run's facts as they are in the receipt", () => {
-    const completion = completionOf(receipt, null, null, "/p");
+    const completion = completionOf(receipt, null, null, "/p", null);
     expect(completion).toMatchObject({ schema: "agent-shell/completion@1", run_id: ID, suffix: "a1b2c3d4" });
     expect(completion.exit).toBe(receipt.exit);
     expect(completion.streams).toBe(receipt.streams);
@@ -144,9 +144,11 @@ describe("completionOf", () => {
   test("names a command to go on with, where there is output that was not shown and can be read", () => {
     const next = ["ashctl", "show", "a1b2c3d4", "merged"];
     const silent = { ...receipt, streams: { stdin: stream(9, "x"), stdout: null, stderr: stream(0, "y") } };
-    expect(completionOf(receipt, null, null, "/p").next).toEqual(next);
-    expect(completionOf(receipt, view, null, "/p").next).toBeNull();
-    expect(completionOf(receipt, null, null, null).next).toBeNull();
-    expect(completionOf(silent, null, null, "/p").next).toBeNull();
+    expect(completionOf(receipt, null, null, "/p", null).next).toEqual(next);
+    expect(completionOf(receipt, view, null, "/p", null).next).toBeNull();
+    expect(completionOf(receipt, null, null, null, null).next).toBeNull();
+    expect(completionOf(silent, null, null, "/p", null).next).toBeNull();
+    const elsewhere = completionOf(receipt, null, null, "/p", "/r").next;
+    expect(elsewhere).toEqual(["ashctl", "--root", "/r", "show", "a1b2c3d4", "merged"]);
   });
 });

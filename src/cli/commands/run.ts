@@ -23,7 +23,12 @@ export const command: Command = {
     child: "PROGRAM [ARG ...]",
     options: [
       { name: "cwd", value: "DIR", help: "Run in DIR (the store stays that of the caller's directory)" },
-      { name: "env", value: "NAME=VALUE", repeat: true, help: "Set a variable" },
+      {
+        name: "env",
+        value: "NAME=VALUE",
+        repeat: true,
+        help: "Set a variable (the program is looked up on your own PATH)",
+      },
       { name: "unset-env", value: "NAME", repeat: true, help: "Remove a variable" },
       { name: "label", value: "KEY=VALUE", repeat: true, help: "Label the run" },
       { name: "no-quickview", help: "Leave the output out of the answer, however small" },
@@ -182,7 +187,9 @@ function pairsOf(values: Arguments["values"], option: string): Record<string, st
   for (const word of values.get(option) ?? []) {
     const equals = word.indexOf("=");
     if (equals <= 0)
-      throw new AshError("usage", `--${option} '${word}' has no name and value`, { hint: `--${option} NAME=VALUE` });
+      throw new AshError("usage", `--${option} '${word}' has no name and value`, {
+        hint: `--${option} ${option === "label" ? "KEY" : "NAME"}=VALUE`,
+      });
     pairs[word.slice(0, equals)] = word.slice(equals + 1);
   }
   return pairs;

@@ -12,7 +12,7 @@ import { chosenRoot } from "../open-root.ts";
 export const command: Command = {
   definition: {
     name: "show",
-    summary: "show the beginning of a stored run's output: at most 100 lines and 32 KiB, and where the rest is",
+    summary: "show the beginning of a stored run's output (100 lines, 32 KiB), and where the whole is",
     positionals: ["RUN", "[stdout|stderr|merged]"],
     options: [],
     examples: [

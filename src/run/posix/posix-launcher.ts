@@ -4,7 +4,7 @@
  * descriptors and its limits; and real pipes in blocking mode as stdout and stderr.
  */
 import { isErrno } from "../../base/errors.ts";
-import { closeFile } from "../../base/files.ts";
+import { closeFile, isClosedAtStart } from "../../base/files.ts";
 import {
   cString,
   environAddress,
@@ -31,7 +31,6 @@ import { spawnProgram } from "./spawn.ts";
 import { isOnlyReaderOfStdin } from "./stdin-owner.ts";
 import { StdinRelay } from "./stdin-relay.ts";
 
-const F_GETFD = 1;
 const F_SETFD = 2;
 const F_SETFL = 4;
 const F_DUPFD_CLOEXEC = 1030;
@@ -70,7 +69,7 @@ class PosixLauncher implements Launcher {
     this.open = open;
     this.loop = new PollLoop(libc, open.wake);
     this.control = new PosixProcessControl(libc);
-    this.closed = [0, 1, 2].filter((fd) => isClosedAtCaller(libc, fd));
+    this.closed = [0, 1, 2].filter(isClosedAtStart);
     // The runtime leaves descriptor 3 as it came; ours must not carry it into anything but the child.
     for (const fd of open.inherited) libc.fcntl(fd, F_SETFD, FD_CLOEXEC);
     // Orphans of the run are reparented to us, so that the tree stays known.
@@ -235,13 +234,4 @@ function closeAll(pipes: readonly Pipe[]): void {
     closeFile(read);
     closeFile(write);
   }
-}
-
-/**
- * The runtime opens /dev/null on 0, 1 and 2 where the caller had them closed, and marks those close-on-exec; a
- * descriptor that came through exec cannot carry that mark.
- */
-function isClosedAtCaller(libc: Libc, fd: number): boolean {
-  const flags = libc.fcntl(fd, F_GETFD, 0);
-  return flags < 0 || (flags & FD_CLOEXEC) !== 0;
 }
