@@ -1,6 +1,7 @@
 /** How a verb answers: one document or one text on stdout. */
+
+import { isClosedAtStart } from "../base/descriptors.ts";
 import { AshError } from "../base/errors.ts";
-import { isClosedAtStart } from "../base/files.ts";
 import { writeAll } from "./output.ts";
 
 /** Prints the answer. A reader that has gone ends it quietly; a sink that is full is an error. */

@@ -1,5 +1,5 @@
 /** The answer of `ash` and `ashctl run`: one value, three renderings. */
-import { isTerminal } from "../base/files.ts";
+import { isTerminal } from "../base/descriptors.ts";
 import type { Completion } from "../evidence/completion.ts";
 import { renderBriefCompletion, renderCompletion } from "../render/completion-text.ts";
 import { type OutputFormat, wantsColor } from "./caller.ts";

@@ -1,6 +1,7 @@
 /** What the child's stdin is. */
 import { toByteText } from "../base/bytes.ts";
-import { descriptorState, isTerminal, readProcText, readSymlink } from "../base/files.ts";
+import { isTerminal } from "../base/descriptors.ts";
+import { descriptorState, readProcText, readSymlink } from "../base/files.ts";
 import type { Receipt } from "../evidence/receipt.ts";
 import type { StdinPlan } from "./launcher.ts";
 

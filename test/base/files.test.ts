@@ -332,18 +332,6 @@ describe("state of a file", () => {
     expect(files.pathExists(place)).toBe(true);
   });
 
-  test("isTerminal is true for no pipe, file, device or closed descriptor", () => {
-    withFile("/dev/null", (fd) => expect(files.isTerminal(fd)).toBe(false));
-    withFile("/proc/self/stat", (fd) => expect(files.isTerminal(fd)).toBe(false));
-    expect(files.isTerminal(99_999)).toBe(false);
-  });
-
-  test("isTerminal is true for a pseudo-terminal", () => {
-    const fd = openSync("/dev/ptmx", "r+");
-    expect(files.isTerminal(fd)).toBe(true);
-    closeSync(fd);
-  });
-
   test("ownUserId is who we are", () => {
     expect(files.ownUserId()).toBe(process.getuid?.() ?? -1);
   });

@@ -4,8 +4,9 @@
  */
 
 import { decodeUtf8 } from "../../base/bytes.ts";
+import { isTerminal } from "../../base/descriptors.ts";
 import { isErrno } from "../../base/errors.ts";
-import { descriptorState, isTerminal } from "../../base/files.ts";
+import { descriptorState } from "../../base/files.ts";
 import { signalName } from "../../base/signals.ts";
 import type {
   Child,

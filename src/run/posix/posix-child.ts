@@ -1,6 +1,8 @@
 /** A child under the poll loop: its pipes, its end, and who still holds its streams. */
+
+import { isTerminal } from "../../base/descriptors.ts";
 import { errorReason, isErrno } from "../../base/errors.ts";
-import { closeFile, isTerminal, listDirectory, readOnce, readProcText, readSymlink } from "../../base/files.ts";
+import { closeFile, listDirectory, readOnce, readProcText, readSymlink } from "../../base/files.ts";
 import { type Libc, monotonicClockNs } from "../../base/libc.ts";
 import { signalName } from "../../base/signals.ts";
 import type { LateCapture } from "../late-capture.ts";

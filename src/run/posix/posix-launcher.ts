@@ -3,8 +3,10 @@
  * environment byte for byte, the caller's group, session, terminal, signal mask and dispositions, its other
  * descriptors and its limits; and real pipes in blocking mode as stdout and stderr.
  */
+
+import { isClosedAtStart } from "../../base/descriptors.ts";
 import { isErrno } from "../../base/errors.ts";
-import { closeFile, isClosedAtStart } from "../../base/files.ts";
+import { closeFile } from "../../base/files.ts";
 import {
   cString,
   environAddress,
