@@ -2,11 +2,13 @@
  * The drainer: reads what descendants write after their run was finalized, so that they never meet SIGPIPE, and stores it
  * beside the run as long as the run's budget lasts. It ends with the streams.
  */
+import { isErrno } from "./base/errors.ts";
 import { closeFile, createFile, readOnce } from "./base/files.ts";
 import { libc, memory, monotonicClockNs } from "./base/libc.ts";
 import { lateFile } from "./evidence/names.ts";
 import { Budget } from "./run/budget.ts";
 import { Journal } from "./run/journal.ts";
+import { DRAINER_FIRST_FD } from "./run/late-capture.ts";
 import type { OutputStream } from "./run/launcher.ts";
 import { PollLoop } from "./run/posix/poll-loop.ts";
 import { StreamCapture } from "./run/stream-capture.ts";
@@ -14,7 +16,6 @@ import { join } from "./store/layout.ts";
 import { sealFile } from "./store/run-directory.ts";
 
 const READ_BYTES = 64 * 1024;
-const FIRST_FD = 3;
 
 /** `words` as `startDrainer` gives them: budget, start of the clock, streams from descriptor 3 up, directory. */
 export async function main(words: readonly Buffer[]): Promise<number> {
@@ -25,10 +26,11 @@ export async function main(words: readonly Buffer[]): Promise<number> {
   const late = new LateRecording(directory, budgetText!.toString(), Number(startText!.toString()));
   let open = streams.length;
   for (const [index, stream] of streams.entries()) {
-    const fd = FIRST_FD + index;
+    const fd = DRAINER_FIRST_FD + index;
     const buffer = memory(READ_BYTES);
     loop.watch(fd, () => {
-      const count = readOnce(fd, buffer);
+      const count = readOrEnd(fd, buffer);
+      if (count === null) return;
       if (count > 0) {
         late.store(stream, buffer.subarray(0, count));
         return;
@@ -45,6 +47,18 @@ export async function main(words: readonly Buffer[]): Promise<number> {
   }
   late.seal();
   return 0;
+}
+
+/**
+ * Bytes read, 0 at the end of the stream: what cannot be read (a hung-up terminal answers EIO) has ended too. null: there
+ * was nothing after all.
+ */
+function readOrEnd(fd: number, buffer: Uint8Array): number | null {
+  try {
+    return readOnce(fd, buffer);
+  } catch (error) {
+    return isErrno(error, "EAGAIN") || isErrno(error, "EINTR") ? null : 0;
+  }
 }
 
 /** Files are made when the first late byte comes: a silent descendant leaves nothing. */

@@ -1,6 +1,7 @@
 /** The beginning of a run's output: a stream, or both as they came. Bounded in items and bytes, and says so. */
 import { decodeEscaped } from "../base/bytes.ts";
 import { AshError } from "../base/errors.ts";
+import { LineCounter } from "../base/line-count.ts";
 import { renderTerminalLine } from "../base/terminal-text.ts";
 import { FILES, SCHEMA } from "../evidence/names.ts";
 import type { QueryItem, QueryResult } from "../evidence/query-result.ts";
@@ -29,6 +30,7 @@ export function showRun(run: FoundRun, receipt: Receipt | null, source: Source):
   const started = Bun.nanoseconds();
   const streams: OutputStream[] = source === "merged" ? ["stdout", "stderr"] : [source];
   const sizes = new Map(streams.map((stream) => [stream, checkedSize(run, receipt, stream)]));
+  const bytes = sum(streams, (stream) => sizes.get(stream) ?? 0);
   const { items, bound } = firstItems(run, streams, sizes);
   return {
     result: {
@@ -38,16 +40,12 @@ export function showRun(run: FoundRun, receipt: Receipt | null, source: Source):
       items,
       totals: {
         items: sum(streams, (stream) => receipt?.streams[stream]?.lines ?? countLines(run, stream)),
-        bytes: sum(streams, (stream) => sizes.get(stream) ?? 0),
+        bytes,
       },
       bound,
       cursor: null,
       next: null,
-      identity: identityOf(
-        receipt,
-        streams,
-        sum(streams, (stream) => sizes.get(stream) ?? 0),
-      ),
+      identity: identityOf(receipt, streams, bytes),
       query_ms: (Bun.nanoseconds() - started) / 1e6,
     },
     files: streams.map((stream) => join(run.path, FILES[stream])),
@@ -84,13 +82,9 @@ function checkedSize(run: FoundRun, receipt: Receipt | null, stream: OutputStrea
 }
 
 function countLines(run: FoundRun, stream: OutputStream): number {
-  let lines = 0;
-  let last = 0x0a;
-  for (const { block } of blocksOf(run, FILES[stream], 0, fileBytes(run, FILES[stream]) ?? 0)) {
-    for (let feed = block.indexOf(0x0a); feed >= 0; feed = block.indexOf(0x0a, feed + 1)) lines += 1;
-    last = block.at(-1) ?? last;
-  }
-  return lines + (last === 0x0a ? 0 : 1);
+  const counter = new LineCounter();
+  for (const { block } of blocksOf(run, FILES[stream], 0, fileBytes(run, FILES[stream]) ?? 0)) counter.add(block);
+  return counter.lines;
 }
 
 function firstItems(

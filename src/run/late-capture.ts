@@ -3,6 +3,9 @@
 /** The name the drainer runs under: our image looks at the name it is called by. */
 export const DRAINER_NAME = "ash-drain";
 
+/** Where the drainer finds the first of its streams. */
+export const DRAINER_FIRST_FD = 3;
+
 export interface LateCapture {
   /** The run's directory; empty: nothing is stored. */
   directory: Uint8Array;

@@ -49,7 +49,10 @@ export function openRecording(request: RunRequest, roots: readonly RootChoice[])
   let reason: string | null = null;
   for (const choice of roots) {
     try {
-      return recordingAt(createRunDirectory(choice, group, runId), refused);
+      const recording = recordingAt(createRunDirectory(choice, group, runId), runId, group);
+      if (refused.length > 0)
+        recording.warnings.push(`stored elsewhere, since it could not be at ${refused.join(", ")}`);
+      return recording;
     } catch (error) {
       reason ??= errorReason(error);
       refused.push(`${displayBytes(choice.root)} (${errorReason(error)})`);
@@ -62,32 +65,22 @@ export function openRecording(request: RunRequest, roots: readonly RootChoice[])
       hint: "without --require-evidence the command runs all the same",
     });
   }
+  const warnings = [`nothing of this run is stored: ${refused.join(", ")}`];
+  return { ...recordingAt(null, runId, group), refusal: reason ?? "no place", warnings };
+}
+
+function recordingAt(place: RunDirectory | null, runId: string, group: Group): Recording {
   return {
     runId,
     group,
-    place: null,
-    refusal: reason ?? "no place",
-    stdout: new StreamCapture(null),
-    stderr: new StreamCapture(null),
-    stdin: null,
-    stdinFile: null,
-    journal: new Journal(null),
-    warnings: [`nothing of this run is stored: ${refused.join(", ")}`],
-  };
-}
-
-function recordingAt(place: RunDirectory, refused: readonly string[]): Recording {
-  return {
-    runId: place.runId,
-    group: place.group,
     place,
     refusal: null,
-    stdout: new StreamCapture(place.stdout),
-    stderr: new StreamCapture(place.stderr),
+    stdout: new StreamCapture(place?.stdout ?? null),
+    stderr: new StreamCapture(place?.stderr ?? null),
     stdin: null,
     stdinFile: null,
-    journal: new Journal(place.events),
-    warnings: refused.length === 0 ? [] : [`stored elsewhere, since it could not be at ${refused.join(", ")}`],
+    journal: new Journal(place?.events ?? null),
+    warnings: [],
   };
 }
 

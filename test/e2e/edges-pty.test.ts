@@ -1,9 +1,10 @@
 /** `--pty`, `--track`, `--durable` and `--record-env`: what is asked for is there, and only that. */
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { inEdges } from "../helpers/edges.ts";
 import { assertDocument } from "../helpers/test-environment.ts";
+import { waitUntil } from "../helpers/wait-until.ts";
 
 describe("a pseudo-terminal", () => {
   test(
@@ -44,6 +45,19 @@ describe("a pseudo-terminal", () => {
       const lines = environment.lastRun().stdout.toString().split("\r\n");
       expect(lines.length).toBe(200_001);
       expect(lines.every((line, index) => index === 200_000 || line === String(index + 1))).toBe(true);
+    }),
+  );
+
+  test(
+    "that a descendant writes to after the run is drained to its end: (sleep 0.5; echo late) & echo x",
+    inEdges(async (environment) => {
+      const script = "(trap '' HUP; : >ready; sleep 0.5; echo late) & until [ -e ready ]; do sleep 0.01; done; echo x";
+      await environment.runWith(["--pty"], ["sh", "-c", script]);
+      const { directory, receipt } = environment.lastRun();
+      expect(receipt.streams.stdout).toMatchObject({ ended: "held_open", bytes: 3 });
+      // Sealed last of all: the drainer has ended by itself.
+      const sealed = () => (statSync(join(directory, "late.jsonl"), { throwIfNoEntry: false })?.mode ?? 0) & 0o777;
+      await waitUntil(() => sealed() === 0o400, "the end of the drainer");
     }),
   );
 
